@@ -1,0 +1,1 @@
+"""holdfast keeps the state of AI agents."""

@@ -1,0 +1,1 @@
+"""Where bytes live. Each backend implements `holdfast.storage.ports`; none knows another."""

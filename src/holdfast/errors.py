@@ -1,0 +1,247 @@
+"""The errors of holdfast, grouped by what the caller can do about them.
+
+    HoldfastError          code · hint · exit_code · details
+    ├── NotFoundError      look elsewhere            also LookupError     exit 4 (10: no store)
+    ├── ConflictError      read again, then retry                         exit 5
+    ├── IntegrityError     stop; the stored bytes are damaged             exit 9
+    ├── InvalidInputError  fix the call              also ValueError      exit 2
+    ├── UnsupportedError   upgrade, or use another store                  exit 6
+    ├── BackendError       wait or make room; retry if .retryable         exit 8 (11: locked)
+    └── StateError         fix the program           also RuntimeError    exit 7
+    HoldfastWarning        something works, but less well than asked
+
+The class says what to do, the code says exactly what happened. Codes are stable: a new one may be added, none is
+renamed or removed (`tests/repo/test_error_codes.py` holds us to it). Every error has a hint, and renders the same on
+every surface through `to_dict`. Messages that more than one module raises are built here, so that every backend and
+every surface says the same thing.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, ClassVar, Self
+
+
+class ErrorCode(StrEnum):
+    """What exactly happened, as a word that programs can rely on."""
+
+    # not found
+    STORE_MISSING = "store-missing"
+    SESSION_MISSING = "session-missing"
+    BRANCH_MISSING = "branch-missing"
+    CHECKPOINT_MISSING = "checkpoint-missing"
+    REF_AMBIGUOUS = "ref-ambiguous"
+    HISTORY_TOO_SHORT = "history-too-short"
+    # conflict
+    BRANCH_MOVED = "branch-moved"
+    BRANCH_EXISTS = "branch-exists"
+    KEY_TAKEN = "key-taken"
+    SESSION_CHANGED = "session-changed"
+    # integrity
+    CHUNK_DAMAGED = "chunk-damaged"
+    CHUNK_MISSING = "chunk-missing"
+    ROW_DAMAGED = "row-damaged"
+    STORE_DAMAGED = "store-damaged"
+    # invalid input
+    BAD_ARGUMENT = "bad-argument"
+    BAD_NAME = "bad-name"
+    BAD_REF = "bad-ref"
+    BAD_URL = "bad-url"
+    BAD_METADATA = "bad-metadata"
+    VALUE_UNSUPPORTED = "value-unsupported"
+    VALUE_CYCLE = "value-cycle"
+    VALUE_TOO_DEEP = "value-too-deep"
+    VALUE_TOO_LARGE = "value-too-large"
+    TYPE_NOT_REGISTERED = "type-not-registered"
+    TYPE_NAME_TAKEN = "type-name-taken"
+    SESSION_MISMATCH = "session-mismatch"
+    PATH_EXISTS = "path-exists"
+    NOT_A_STORE = "not-a-store"
+    PROTECTED = "protected"
+    # unsupported
+    FORMAT_TOO_NEW = "format-too-new"
+    SQLITE_TOO_OLD = "sqlite-too-old"
+    NETWORK_FILESYSTEM = "network-filesystem"
+    NOT_SUPPORTED = "not-supported"
+    # backend
+    STORE_LOCKED = "store-locked"
+    DISK_FULL = "disk-full"
+    IO_FAILED = "io-failed"
+    PERMISSION_DENIED = "permission-denied"
+    # state
+    STORE_CLOSED = "store-closed"
+    TYPE_MISMATCH = "type-mismatch"
+    UPGRADE_FAILED = "upgrade-failed"
+    DECODE_FAILED = "decode-failed"
+
+
+# Two codes of a class have an exit code of their own, because scripts branch on them.
+_EXIT_BY_CODE = {ErrorCode.STORE_MISSING: 10, ErrorCode.STORE_LOCKED: 11}
+
+
+def _rebuild(
+    cls: type[HoldfastError], message: str, code: ErrorCode, hint: str, details: dict[str, Any]
+) -> HoldfastError:
+    return cls(message, code=code, hint=hint, **details)
+
+
+class HoldfastError(Exception):
+    """The base of every error that holdfast raises on purpose.
+
+    Attributes:
+        code: The exact failure, as a stable word.
+        hint: One thing to do next, for a person.
+        exit_code: What the command line ends with.
+        details: The facts of the message as data: ids, names, paths.
+    """
+
+    _exit_code: ClassVar[int] = 70
+
+    def __init__(self, message: str, *, code: ErrorCode, hint: str, **details: Any) -> None:
+        super().__init__(message)
+        self.code = ErrorCode(code)
+        self.hint = hint
+        self.details = details
+
+    @property
+    def exit_code(self) -> int:
+        """What the command line ends with for this error."""
+        return _EXIT_BY_CODE.get(self.code, self._exit_code)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record that every surface shows: the same fields in JSON, HTTP and MCP."""
+        return {
+            "code": str(self.code),
+            "message": str(self),
+            "hint": self.hint,
+            "exit": self.exit_code,
+            "details": self.details,
+        }
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Errors cross process pools; the default reduce would call __init__ without its keywords.
+        return _rebuild, (type(self), str(self), self.code, self.hint, self.details)
+
+
+class NotFoundError(HoldfastError, LookupError):
+    """What was asked for is not there."""
+
+    _exit_code = 4
+
+
+class ConflictError(HoldfastError):
+    """Somebody else changed the same thing first; nothing was written."""
+
+    _exit_code = 5
+
+    @classmethod
+    def branch_moved(cls, session: str, branch: str, *, expected: bytes | None, actual: bytes | None) -> Self:
+        """The head of a branch is not the one the writer built on."""
+        return cls(
+            f"branch {branch!r} of session {session!r} is at {_short(actual)}, not at {_short(expected)}: "
+            "another writer moved it",
+            code=ErrorCode.BRANCH_MOVED,
+            hint='load() the new head and save again, or save with on_conflict="fork" to keep both',
+            session=session,
+            branch=branch,
+            expected=expected.hex() if expected else None,
+            actual=actual.hex() if actual else None,
+        )
+
+    @classmethod
+    def key_taken(cls, session: str, key: str, *, existing: bytes) -> Self:
+        """A key of this session already names another state."""
+        return cls(
+            f"key {key!r} of session {session!r} already names checkpoint {_short(existing)}, with another state",
+            code=ErrorCode.KEY_TAKEN,
+            hint="use a new key for a new state",
+            session=session,
+            key=key,
+            existing=existing.hex(),
+        )
+
+    @classmethod
+    def session_changed(cls, session: str) -> Self:
+        """The session got a checkpoint or an operation between reading and writing."""
+        return cls(
+            f"session {session!r} changed while this operation was being prepared",
+            code=ErrorCode.SESSION_CHANGED,
+            hint="run the operation again",
+            session=session,
+        )
+
+
+class IntegrityError(HoldfastError):
+    """Stored bytes are damaged. They are never returned as if they were whole."""
+
+    _exit_code = 9
+
+    @classmethod
+    def chunk_damaged(cls, expected: bytes, *, why: str) -> Self:
+        """The bytes under a hash are not the bytes that were hashed."""
+        return cls(
+            f"chunk {expected.hex()} is damaged: {why}",
+            code=ErrorCode.CHUNK_DAMAGED,
+            hint="load an older checkpoint (s.log()), or bring the store back from a backup",
+            chunk=expected.hex(),
+        )
+
+    @classmethod
+    def chunk_missing(cls, expected: bytes) -> Self:
+        """A state refers to a chunk that the store does not have."""
+        return cls(
+            f"chunk {expected.hex()} is missing from the store",
+            code=ErrorCode.CHUNK_MISSING,
+            hint="load an older checkpoint (s.log()), or bring the store back from a backup",
+            chunk=expected.hex(),
+        )
+
+    @classmethod
+    def row_damaged(cls, what: str, *, why: str) -> Self:
+        """A row does not match its checksum, or contradicts another row."""
+        return cls(
+            f"{what} is damaged: {why}",
+            code=ErrorCode.ROW_DAMAGED,
+            hint="keep a copy of the store as it is, and bring it back from a backup",
+            what=what,
+        )
+
+
+class InvalidInputError(HoldfastError, ValueError):
+    """The call cannot be carried out as it is written; nothing was written."""
+
+    _exit_code = 2
+
+
+class UnsupportedError(HoldfastError):
+    """This version, library or place cannot do what was asked."""
+
+    _exit_code = 6
+
+
+class BackendError(HoldfastError):
+    """The place where bytes live failed: a lock, a full disk, a lost server.
+
+    Whether a write that ended in this error took place is unknown until it is read back; saving again is safe.
+    """
+
+    _exit_code = 8
+
+    @property
+    def retryable(self) -> bool:
+        """Whether the same call may succeed later without anyone changing anything."""
+        return self.code is ErrorCode.STORE_LOCKED
+
+
+class StateError(HoldfastError, RuntimeError):
+    """The program and the stored state do not fit together."""
+
+    _exit_code = 7
+
+
+class HoldfastWarning(UserWarning):
+    """Something works, but less well than asked: weaker durability, a slow path, an old call."""
+
+
+def _short(head: bytes | None) -> str:
+    return head.hex()[:12] if head else "no checkpoint"

@@ -1,0 +1,1 @@
+"""Checkpoints in time: the record, refs, walks through ancestry, the operation log."""

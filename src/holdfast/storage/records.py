@@ -1,0 +1,260 @@
+"""The rows a backend keeps, as frozen records.
+
+Ids and hashes are 32 raw bytes here and hex text on every surface. Times are whole microseconds since 1970 UTC: exact,
+sortable, and the same in SQLite and PostgreSQL. Structured text (metadata, the data of an operation) is canonical JSON,
+written by the layer above; a backend stores it, and looks into metadata only to answer a `Query`.
+
+A checkpoint row has three parts. What the *writer* knows is hashed into the id and never changes. What the *store* gives
+(`seq`, `position`, `stored_at`, `stored_bytes`) never changes either, but is outside the id. What *annotations* and
+removals touch may change, and each change goes into the operation log in the same commit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NewType
+
+CheckpointId = NewType("CheckpointId", bytes)
+"""32 bytes that name a checkpoint: a hash over its parents, its root and everything its writer said."""
+
+ChunkHash = NewType("ChunkHash", bytes)
+"""32 bytes that name a chunk: the hash of its plain bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A piece of encoded state on its way into a store: plain bytes and the hash that names them.
+
+    How a backend keeps it (compressed, or as a difference to another chunk) is its own affair: `Reader.chunks` gives
+    back exactly `data`.
+    """
+
+    hash: ChunkHash
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointRow:
+    """One checkpoint, without its state."""
+
+    # Known to the writer, hashed into `id`.
+    id: CheckpointId
+    session: str
+    branch: str
+    """The branch it was born on."""
+    parents: tuple[CheckpointId, ...]
+    root: ChunkHash
+    created_at: int
+    """The writer's clock, raised to the parent's plus one where the clock went back."""
+    trigger: str
+    status: str
+    step: int | None
+    message: str
+    metadata: str
+    """A JSON object as canonical text."""
+    tokens: int | None
+    cost_usd: float | None
+    duration_ms: float | None
+    app_version: str | None
+    nonce: bytes
+
+    # Known to the writer, outside the id.
+    key: str | None
+    """The caller's own id for this checkpoint, unique in the session."""
+    size_bytes: int
+    """The encoded state, before chunks are shared and compressed."""
+
+    # Given by the store in `commit`; whatever a batch carries here is ignored.
+    seq: int = 0
+    """1, 2, 3 ... in the session; never reused. Order is by seq, never by time."""
+    position: int = 0
+    """The order of arrival in the whole store."""
+    stored_at: int = 0
+    """The store's clock at commit."""
+    stored_bytes: int = 0
+    """What this checkpoint's new chunks take in the store."""
+
+    # Changed later by `Edit`s.
+    prev: CheckpointId | None = None
+    """The nearest ancestor that has not been removed; every walk through history follows it."""
+    skipped: int = 0
+    """How many removed checkpoints lie between this one and `prev`."""
+    hidden: int = 0
+    """The number of the operation that removed this checkpoint; 0 while it is there."""
+    tags: tuple[str, ...] = ()
+    """Sorted, each once."""
+    pinned: bool = False
+    edited_message: str | None = None
+    added_metadata: str | None = None
+    """A JSON object as canonical text, laid over `metadata`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionRow:
+    """One line of work of one agent."""
+
+    id: str
+    agent: str | None
+    project: str | None
+    created_at: int
+    last_seq: int = 0
+    """The seq of the newest checkpoint ever saved in it."""
+    log_count: int = 0
+    """How many operations its log has."""
+    log_tip: bytes = b""
+    """The hash of the newest operation; empty while there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BranchRow:
+    """A movable name in a session."""
+
+    session: str
+    name: str
+    head: CheckpointId
+    moved_at: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One entry of a session's operation log: a link of a hash chain.
+
+    `hash` covers `previous` and everything else here, so that a changed, missing or reordered entry shows.
+    """
+
+    session: str
+    number: int
+    """1, 2, 3 ... in the session."""
+    kind: str
+    at: int
+    data: str
+    """A JSON object as canonical text."""
+    previous: bytes
+    hash: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreStats:
+    """How much is in a store."""
+
+    sessions: int = 0
+    branches: int = 0
+    checkpoints: int = 0
+    """The ones that have not been removed."""
+    hidden: int = 0
+    """Removed ones whose rows are still there."""
+    chunks: int = 0
+    chunk_bytes: int = 0
+    """Plain bytes of all chunks."""
+    stored_bytes: int = 0
+    """What those chunks take after compression."""
+    file_bytes: int | None = None
+    """What the store takes on disk, indexes included, where that can be said."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """Which checkpoints to list, newest first. A filter that is None does not filter.
+
+    Every value is bound as a parameter, metadata keys included: no text of a query ever becomes SQL.
+    """
+
+    session: str | None = None
+    branch: str | None = None
+    """The branch they were born on."""
+    agent: str | None = None
+    project: str | None = None
+    tag: str | None = None
+    status: str | None = None
+    trigger: str | None = None
+    """Exact; `auto` also matches `auto:<event>`."""
+    step: int | None = None
+    seq: int | None = None
+    key: str | None = None
+    id_prefix: str | None = None
+    """Lower-case hex digits, at most 64."""
+    since: int | None = None
+    """created_at at or after."""
+    until: int | None = None
+    """created_at at or before."""
+    metadata: tuple[tuple[tuple[str, ...], str], ...] = ()
+    """(path of keys, value as canonical JSON) pairs; each must be equal. Added metadata hides the original."""
+    before_seq: int | None = None
+    before_position: int | None = None
+    include_hidden: bool = False
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """The session a batch writes to, made by the commit where it does not exist.
+
+    An agent or project of None asks for nothing; a given one is set where the session has none, and refused with
+    `session-mismatch` where it has another.
+    """
+
+    session: str
+    agent: str | None = None
+    project: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """A branch head changes from `expected` to `head`, or the whole batch fails with `branch-moved`.
+
+    `expected=None` says that the branch must not exist yet; `head=None` removes it.
+    """
+
+    branch: str
+    expected: CheckpointId | None
+    head: CheckpointId | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """The new value of everything about a checkpoint that can change."""
+
+    id: CheckpointId
+    prev: CheckpointId | None
+    skipped: int
+    hidden: int
+    tags: tuple[str, ...]
+    pinned: bool
+    edited_message: str | None
+    added_metadata: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guard:
+    """The session must still be as it was read, or the batch fails with `session-changed`.
+
+    `last_seq=None` leaves new checkpoints out of it, for operations that do not mind them.
+    """
+
+    log_count: int
+    last_seq: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """Everything one commit writes, computed before the transaction: all of it becomes visible, or nothing.
+
+    The chunks a checkpoint needs are in the batch or already in the store.
+    """
+
+    claim: Claim
+    at: int
+    """The store's clock for `stored_at`, `moved_at` and `created_at` of a new session."""
+    chunks: tuple[Chunk, ...] = ()
+    checkpoints: tuple[CheckpointRow, ...] = ()
+    moves: tuple[Move, ...] = ()
+    edits: tuple[Edit, ...] = ()
+    operations: tuple[Operation, ...] = ()
+    guard: Guard | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What a commit wrote: the checkpoint rows with what the store gave them."""
+
+    checkpoints: tuple[CheckpointRow, ...] = field(default=())
