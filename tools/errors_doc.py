@@ -1,0 +1,158 @@
+"""Write docs/reference/errors.md from the error classes and their codes.
+
+Classes, exit codes and what each class is for come from `holdfast.errors`; the meaning of each code is here, because a
+word in an enum has no room for it. A code without a meaning, or a meaning without a code, stops the program.
+
+    python tools/errors_doc.py            write the page
+    python tools/errors_doc.py --check    end with 1 when the page is not what would be written
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from holdfast import errors
+from holdfast.errors import ErrorCode, HoldfastError
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "errors.md"
+
+# Each code under the class that carries it, in the order of `ErrorCode`.
+MEANINGS: dict[type[HoldfastError], dict[str, str]] = {
+    errors.NotFoundError: {
+        "store-missing": "There is no store at that place, and the call may not make one.",
+        "session-missing": "The store has no session of that id.",
+        "branch-missing": "The session has no branch of that name.",
+        "checkpoint-missing": "No checkpoint answers to that ref.",
+        "ref-ambiguous": "More than one checkpoint id begins with those digits.",
+        "history-too-short": "The ref goes back further than the history does.",
+    },
+    errors.ConflictError: {
+        "branch-moved": "Another writer moved the branch after it was read.",
+        "branch-exists": "The session already has a branch of that name.",
+        "key-taken": "The key already names a checkpoint with another state.",
+        "session-changed": "The session changed while the operation was being prepared.",
+    },
+    errors.IntegrityError: {
+        "chunk-damaged": "The bytes under a hash are not the bytes that were hashed.",
+        "chunk-missing": "A state refers to a chunk that the store does not have.",
+        "row-damaged": "A row does not match its checksum, or contradicts another one.",
+        "store-damaged": "The file is damaged below the rows: a page, the header, the schema.",
+    },
+    errors.InvalidInputError: {
+        "bad-argument": "An argument has a value that the call cannot use.",
+        "bad-name": "The name of a session, branch, tag, agent, project or key is empty, too long or malformed.",
+        "bad-ref": "The text is not a ref.",
+        "bad-url": "The text names no store that holdfast can open.",
+        "bad-metadata": "The metadata is not a JSON object.",
+        "value-unsupported": "The state holds a value that cannot be kept; the message has its path.",
+        "value-cycle": "The state contains itself; the message has the path.",
+        "value-too-deep": "The state is nested too deeply.",
+        "value-too-large": "One value of the state is too large to be kept.",
+        "type-not-registered": "The state holds an object of a class that is not registered.",
+        "type-name-taken": "Two classes are registered under one name.",
+        "session-mismatch": "The session exists with another agent or project.",
+        "path-exists": "The file or folder to be written is already there.",
+        "not-a-store": "The file is something else than a holdfast store.",
+        "protected": "The checkpoint is pinned, or other branches start from it.",
+    },
+    errors.UnsupportedError: {
+        "format-too-new": "A newer holdfast wrote the store, in a format that this one cannot read.",
+        "sqlite-too-old": "The SQLite library has a known fault, or lacks what the store needs.",
+        "network-filesystem": "The store would lie on a network file system, where its locks do not hold.",
+        "not-supported": "This backend or version cannot do what was asked.",
+    },
+    errors.BackendError: {
+        "store-locked": "Another process holds the store, longer than the time-out.",
+        "disk-full": "There is no room left for the write.",
+        "io-failed": "The operating system reported an error while reading or writing.",
+        "permission-denied": "The operating system does not allow reading or writing the store.",
+    },
+    errors.StateError: {
+        "store-closed": "The store has been closed.",
+        "type-mismatch": "The stored value cannot become the type that was asked for.",
+        "upgrade-failed": "The upgrade function of a registered type failed.",
+        "decode-failed": "The decode function of a registered type failed.",
+    },
+}
+
+_HEAD = """\
+# Errors
+
+<!-- Written by tools/errors_doc.py. Change that file, then run `make docs`. -->
+
+Every error that holdfast raises on purpose is a `HoldfastError`. The class says what to do about it, `code` says
+exactly what happened, `hint` names one thing to do next, `details` has the facts as data. The command line ends with
+the exit code, and `to_dict()` is the same record in JSON. Codes are stable: one may be added, none is renamed or
+removed.
+
+| exit | when |
+|---|---|
+| 0 | It worked |
+"""
+
+# What the command line ends with beside the errors of the table.
+_OTHER_EXITS = {
+    20: "The command needs a confirmation, and nobody is there to give it",
+    70: "A bug in holdfast: anything that is not a `HoldfastError`",
+    130: "Interrupted",
+}
+
+
+def check_meanings() -> list[str]:
+    """The codes that lack a meaning, have two, or do not exist."""
+    described = [code for codes in MEANINGS.values() for code in codes]
+    twice = {code for code in described if described.count(code) > 1}
+    return sorted(twice | (set(described) ^ {str(code) for code in ErrorCode}))
+
+
+def exit_codes() -> dict[int, str]:
+    """What each exit code stands for."""
+    exits = dict(_OTHER_EXITS)
+    for cls, codes in MEANINGS.items():
+        for code, meaning in codes.items():
+            error = cls("", code=ErrorCode(code), hint="")
+            plain = error.exit_code == cls._exit_code
+            exits[error.exit_code] = f"`{cls.__name__}`" if plain else f"`{code}`: {meaning.rstrip('.')}"
+    return dict(sorted(exits.items()))
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [_HEAD, *(f"| {number} | {when} |\n" for number, when in exit_codes().items())]
+    for cls, codes in MEANINGS.items():
+        also = [base.__name__ for base in cls.__bases__ if base is not HoldfastError]
+        parts.append(f"\n## {cls.__name__}\n\n{_prose(cls)}")
+        parts.append(f"\nAlso a `{also[0]}`.\n" if also else "")
+        parts.append("\n| code | exit | meaning |\n|---|---|---|\n")
+        for code, meaning in codes.items():
+            number = cls("", code=ErrorCode(code), hint="").exit_code
+            parts.append(f"| `{code}` | {number} | {meaning} |\n")
+    parts.append(f"\n## HoldfastWarning\n\n{_prose(errors.HoldfastWarning)}")
+    return "".join(parts)
+
+
+def _prose(cls: type) -> str:
+    lines = (cls.__doc__ or "").strip().splitlines()
+    return "\n".join(line.strip() for line in lines) + "\n"
+
+
+def main(arguments: list[str]) -> int:
+    """Write the page, or say whether it is up to date."""
+    if wrong := check_meanings():
+        print(f"tools/errors_doc.py has to describe each code once: {', '.join(wrong)}")
+        return 1
+    if arguments == ["--check"]:
+        current = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
+        if current != page():
+            print(f"docs/reference/{PAGE.name} is not up to date: run `make docs`")
+            return 1
+        print(f"docs/reference/{PAGE.name} is up to date.")
+        return 0
+    PAGE.parent.mkdir(parents=True, exist_ok=True)
+    PAGE.write_text(page(), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
