@@ -1,1 +1,73 @@
-"""holdfast keeps the state of AI agents."""
+"""holdfast keeps the state of AI agents: cheap checkpoints that survive crashes, and a history to travel through.
+
+    import holdfast
+
+    with holdfast.open() as store:
+        s = store.session("research-42", agent="scout")
+        s.save({"step": 1, "notes": ["found it"]}, "first finding")
+        state = s.load()
+
+This module is the whole public API; everything below it is private. AsyncStore and what belongs to it are loaded when
+they are first asked for, because an event loop costs more to import than everything else together.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import (
+    BackendError,
+    ConflictError,
+    ErrorCode,
+    HoldfastError,
+    HoldfastWarning,
+    IntegrityError,
+    InvalidInputError,
+    NotFoundError,
+    StateError,
+    UnsupportedError,
+)
+from holdfast.history.checkpoint import Checkpoint
+from holdfast.objects.opaque import Opaque
+from holdfast.objects.registry import register
+from holdfast.store import Session, SessionInfo, Store
+from holdfast.store import open_store as open  # noqa: A004 - the name is part of the contract
+
+if TYPE_CHECKING:
+    from holdfast.aio import AsyncSession, AsyncStore, aopen
+
+__version__ = "0.1.0.dev0"
+
+__all__ = [
+    "AsyncSession",
+    "AsyncStore",
+    "BackendError",
+    "Checkpoint",
+    "ConflictError",
+    "ErrorCode",
+    "HoldfastError",
+    "HoldfastWarning",
+    "IntegrityError",
+    "InvalidInputError",
+    "NotFoundError",
+    "Opaque",
+    "Session",
+    "SessionInfo",
+    "StateError",
+    "Store",
+    "UnsupportedError",
+    "__version__",
+    "aopen",
+    "open",
+    "register",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("AsyncSession", "AsyncStore", "aopen"):
+        from holdfast import aio
+
+        return getattr(aio, name)
+    raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,12 +1,12 @@
 """The rows a backend keeps, as frozen records.
 
-Ids and hashes are 32 raw bytes here and hex text on every surface. Times are whole microseconds since 1970 UTC: exact,
-sortable, and the same in SQLite and PostgreSQL. Structured text (metadata, the data of an operation) is canonical JSON,
-written by the layer above; a backend stores it, and looks into metadata only to answer a `Query`.
+Ids and hashes are 32 raw bytes here and hex text on every surface. Times are whole microseconds since 1970 UTC:
+exact, sortable, and the same in SQLite and PostgreSQL. Structured text (metadata, the data of an operation) is
+canonical JSON, written by the layer above; a backend stores it, and looks into metadata only to answer a `Query`.
 
-A checkpoint row has three parts. What the *writer* knows is hashed into the id and never changes. What the *store* gives
-(`seq`, `position`, `stored_at`, `stored_bytes`) never changes either, but is outside the id. What *annotations* and
-removals touch may change, and each change goes into the operation log in the same commit.
+A checkpoint row has three parts. What the *writer* knows is hashed into the id and never changes. What the *store*
+gives (`seq`, `position`, `stored_at`, `stored_bytes`) never changes either, but is outside the id. What *annotations*
+and removals touch may change, and each change goes into the operation log in the same commit.
 """
 
 from __future__ import annotations

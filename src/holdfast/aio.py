@@ -1,0 +1,288 @@
+"""AsyncStore and AsyncSession: the same names, awaitable, one worker-thread hop per operation.
+
+The core is synchronous; an "async" SQLite would hop to a thread for every statement anyway, at many times the cost.
+What matters for an event loop is done here: a state becomes bytes on the caller's thread before the first await, so
+that one checkpoint is one moment whatever other tasks do to the state afterwards, and only bytes cross to the worker.
+
+An operation that was started is finished even if the task that awaits it is cancelled: a save is never half known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self, TypeVar
+
+import anyio.to_thread
+
+from holdfast.history.checkpoint import Checkpoint
+from holdfast.storage.ports import Backend
+from holdfast.storage.records import StoreStats
+from holdfast.store.composition import system_clock
+from holdfast.store.draft import check_draft
+from holdfast.store.locate import open_store
+from holdfast.store.saving import UNSET, OnConflict, Unset
+from holdfast.store.session import Ref, Session
+from holdfast.store.store import SessionInfo, Store
+
+_T = TypeVar("_T")
+
+
+async def _run(operation: Callable[[], _T]) -> _T:
+    return await anyio.to_thread.run_sync(operation)
+
+
+class AsyncSession:
+    """`Session`, awaitable: the same methods, arguments and errors."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    @property
+    def id(self) -> str:
+        """See `Session.id`."""
+        return self._session.id
+
+    @property
+    def agent(self) -> str | None:
+        """See `Session.agent`."""
+        return self._session.agent
+
+    @property
+    def project(self) -> str | None:
+        """See `Session.project`."""
+        return self._session.project
+
+    @property
+    def branch(self) -> str:
+        """See `Session.branch`."""
+        return self._session.branch
+
+    async def save(  # noqa: PLR0913 - each is a keyword of the public contract
+        self,
+        state: Any,
+        message: str = "",
+        *,
+        tags: Iterable[str] = (),
+        step: int | None = None,
+        status: str = "running",
+        trigger: str = "manual",
+        metadata: Mapping[str, Any] | None = None,
+        tokens: int | None = None,
+        cost_usd: float | None = None,
+        duration_ms: float | None = None,
+        key: str | None = None,
+        expect: Ref | Unset | None = UNSET,
+        parent: Ref | None = None,
+        on_conflict: OnConflict = "raise",
+    ) -> Checkpoint:
+        """See `Session.save`. The state is encoded before the first await."""
+        draft = check_draft(
+            message,
+            tags=tags,
+            step=step,
+            status=status,
+            trigger=trigger,
+            metadata=metadata,
+            tokens=tokens,
+            cost_usd=cost_usd,
+            duration_ms=duration_ms,
+            key=key,
+        )
+        encoded = self._session._encode(state)
+        return await _run(partial(self._session._save, encoded, draft, expect, parent, on_conflict))
+
+    async def load(self, ref: Ref = "@", *, as_: type[Any] | None = None, default: Any = UNSET) -> Any:
+        """See `Session.load`."""
+        return await _run(partial(self._session.load, ref, as_=as_, default=default))
+
+    async def checkpoint(self, ref: Ref = "@") -> Checkpoint:
+        """See `Session.checkpoint`."""
+        return await _run(partial(self._session.checkpoint, ref))
+
+    async def log(self, ref: Ref = "@", *, limit: int | None = None) -> list[Checkpoint]:
+        """See `Session.log`."""
+        return await _run(partial(self._session.log, ref, limit=limit))
+
+    async def exists(self, ref: Ref) -> bool:
+        """See `Session.exists`."""
+        return await _run(partial(self._session.exists, ref))
+
+    async def delete(self, ref: Ref, *, force: bool = False) -> Checkpoint:
+        """See `Session.delete`."""
+        return await _run(partial(self._session.delete, ref, force=force))
+
+    async def annotate(
+        self, ref: Ref, *, message: str | None = None, metadata: Mapping[str, Any] | None = None
+    ) -> Checkpoint:
+        """See `Session.annotate`."""
+        return await _run(partial(self._session.annotate, ref, message=message, metadata=metadata))
+
+    async def tag(self, ref: Ref, *tags: str) -> Checkpoint:
+        """See `Session.tag`."""
+        return await _run(partial(self._session.tag, ref, *tags))
+
+    async def untag(self, ref: Ref, *tags: str) -> Checkpoint:
+        """See `Session.untag`."""
+        return await _run(partial(self._session.untag, ref, *tags))
+
+    def __repr__(self) -> str:
+        return f"<Async{repr(self._session)[1:]}"
+
+
+class AsyncStore:
+    """`Store`, awaitable: the same methods, arguments and errors."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        types: Iterable[type] = (),
+        app_version: str | None = None,
+        clock: Callable[[], int] = system_clock,
+    ) -> None:
+        self._store = Store(backend, types=types, app_version=app_version, clock=clock)
+
+    @classmethod
+    def _around(cls, store: Store) -> Self:
+        self = cls.__new__(cls)
+        self._store = store
+        return self
+
+    @property
+    def url(self) -> str:
+        """See `Store.url`."""
+        return self._store.url
+
+    def session(
+        self,
+        id: str = "default",  # noqa: A002 - the glossary's word
+        *,
+        agent: str | None = None,
+        project: str | None = None,
+        branch: str = "main",
+    ) -> AsyncSession:
+        """See `Store.session`. Not awaited: nothing is read or written until the session is used."""
+        return AsyncSession(self._store.session(id, agent=agent, project=project, branch=branch))
+
+    async def sessions(self, *, agent: str | None = None, project: str | None = None) -> list[SessionInfo]:
+        """See `Store.sessions`."""
+        return await _run(partial(self._store.sessions, agent=agent, project=project))
+
+    async def projects(self) -> list[str]:
+        """See `Store.projects`."""
+        return await _run(self._store.projects)
+
+    async def find(  # noqa: PLR0913 - each is a keyword of the public contract
+        self,
+        *,
+        session: str | None = None,
+        branch: str | None = None,
+        agent: str | None = None,
+        project: str | None = None,
+        tag: str | None = None,
+        status: str | None = None,
+        trigger: str | None = None,
+        step: int | None = None,
+        key: str | None = None,
+        since: datetime | str | None = None,
+        until: datetime | str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        before: Checkpoint | None = None,
+        limit: int | None = None,
+    ) -> list[Checkpoint]:
+        """See `Store.find`."""
+        return await _run(
+            partial(
+                self._store.find,
+                session=session,
+                branch=branch,
+                agent=agent,
+                project=project,
+                tag=tag,
+                status=status,
+                trigger=trigger,
+                step=step,
+                key=key,
+                since=since,
+                until=until,
+                metadata=metadata,
+                before=before,
+                limit=limit,
+            )
+        )
+
+    async def stats(self) -> StoreStats:
+        """See `Store.stats`."""
+        return await _run(self._store.stats)
+
+    async def backup(self, path: str | Path) -> Path:
+        """See `Store.backup`."""
+        return await _run(partial(self._store.backup, path))
+
+    async def close(self) -> None:
+        """See `Store.close`."""
+        await _run(self._store.close)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # A cancelled task still gives its connections back.
+        with anyio.CancelScope(shield=True):
+            await self.close()
+
+    def __repr__(self) -> str:
+        return f"<Async{repr(self._store)[1:]}"
+
+
+class Opening(Awaitable[AsyncStore]):
+    """What `aopen` returns: await it for the store, or use it in `async with`, which also closes it."""
+
+    def __init__(self, opening: Callable[[], Store]) -> None:
+        self._opening = opening
+        self._store: AsyncStore | None = None
+
+    async def _open(self) -> AsyncStore:
+        self._store = AsyncStore._around(await _run(self._opening))
+        return self._store
+
+    def __await__(self) -> Generator[Any, Any, AsyncStore]:
+        return self._open().__await__()
+
+    async def __aenter__(self) -> AsyncStore:
+        return await self._open()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._store is not None:
+            await self._store.__aexit__(kind, error, trace)
+
+
+def aopen(
+    target: str | Path | None = None,
+    *,
+    types: Iterable[type] = (),
+    durability: Literal["power", "process"] = "power",
+    create: bool = True,
+    timeout: float = 10.0,
+    app_version: str | None = None,
+) -> Opening:
+    """Open a store for asynchronous use: `async with holdfast.aopen() as store`. See `holdfast.open`."""
+    return Opening(
+        partial(
+            open_store,
+            target,
+            types=types,
+            durability=durability,
+            create=create,
+            timeout=timeout,
+            app_version=app_version,
+        )
+    )

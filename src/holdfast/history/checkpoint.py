@@ -1,0 +1,235 @@
+"""The public record of a checkpoint: who, when, why, and where it stands; everything but the state.
+
+It is a thin, unchangeable view of the stored row. Nothing is converted until it is asked for, so that listing thousands
+of checkpoints costs little more than reading them.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from holdfast.history import jsontext
+from holdfast.storage.records import CheckpointRow, SessionRow
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+STATUSES = ("running", "paused", "completed", "failed", "interrupted")
+TRIGGERS = ("manual", "scheduled", "error", "restore", "fork", "merge")
+"""The fixed triggers; `auto:<event>` is the open one."""
+
+
+def moment(microseconds: int) -> datetime:
+    """A stored time as a datetime in UTC, exact to the microsecond."""
+    return _EPOCH + timedelta(microseconds=microseconds)
+
+
+class Checkpoint:
+    """An immutable record of one moment of a session. Load its state with `session.load(checkpoint)`."""
+
+    __slots__ = ("_row", "agent", "project")
+
+    agent: str | None
+    project: str | None
+
+    def __init__(self, row: CheckpointRow, session: SessionRow) -> None:
+        object.__setattr__(self, "_row", row)
+        object.__setattr__(self, "agent", session.agent)
+        object.__setattr__(self, "project", session.project)
+
+    _row: CheckpointRow
+
+    @property
+    def id(self) -> str:
+        """64 hex digits; any unique prefix of four or more names it."""
+        return self._row.id.hex()
+
+    @property
+    def session(self) -> str:
+        """The session it belongs to."""
+        return self._row.session
+
+    @property
+    def branch(self) -> str:
+        """The branch it was saved on."""
+        return self._row.branch
+
+    @property
+    def seq(self) -> int:
+        """Its number in the session: 1, 2, 3 ...; never reused."""
+        return self._row.seq
+
+    @property
+    def position(self) -> int:
+        """Its number in the whole store, in order of arrival."""
+        return self._row.position
+
+    @property
+    def parents(self) -> tuple[str, ...]:
+        """The ids it was made from: none for a first one, two for a merge."""
+        return tuple(parent.hex() for parent in self._row.parents)
+
+    @property
+    def parent(self) -> str | None:
+        """The first parent, removed or not."""
+        return self._row.parents[0].hex() if self._row.parents else None
+
+    @property
+    def prev(self) -> str | None:
+        """The nearest ancestor that is still there; walks such as `@~3` follow it."""
+        return self._row.prev.hex() if self._row.prev else None
+
+    @property
+    def skipped(self) -> int:
+        """How many removed checkpoints lie between this one and `prev`."""
+        return self._row.skipped
+
+    @property
+    def root(self) -> str:
+        """The hash of the state: equal roots mean equal states."""
+        return self._row.root.hex()
+
+    @property
+    def created_at(self) -> datetime:
+        """When the writer saved it, in UTC."""
+        return moment(self._row.created_at)
+
+    @property
+    def stored_at(self) -> datetime:
+        """When the store took it, in UTC."""
+        return moment(self._row.stored_at)
+
+    @property
+    def trigger(self) -> str:
+        """Why it was saved: manual, auto:<event>, scheduled, error, restore, fork or merge."""
+        return self._row.trigger
+
+    @property
+    def status(self) -> str:
+        """What the agent was doing: running, paused, completed, failed or interrupted."""
+        return self._row.status
+
+    @property
+    def step(self) -> int | None:
+        """The agent's own step number."""
+        return self._row.step
+
+    @property
+    def message(self) -> str:
+        """What a person or the agent said about it; an edited message wins."""
+        edited = self._row.edited_message
+        return self._row.message if edited is None else edited
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """A fresh copy of its metadata, with what was added later laid over it."""
+        merged: dict[str, Any] = jsontext.parse(self._row.metadata)
+        if self._row.added_metadata is not None:
+            merged.update(jsontext.parse(self._row.added_metadata))
+        return merged
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Its labels, sorted."""
+        return self._row.tags
+
+    @property
+    def pinned(self) -> bool:
+        """Whether it is protected from removal."""
+        return self._row.pinned
+
+    @property
+    def tokens(self) -> int | None:
+        """Tokens used by the execution so far."""
+        return self._row.tokens
+
+    @property
+    def cost_usd(self) -> float | None:
+        """What the execution cost so far."""
+        return self._row.cost_usd
+
+    @property
+    def duration_ms(self) -> float | None:
+        """How long the execution took so far."""
+        return self._row.duration_ms
+
+    @property
+    def app_version(self) -> str | None:
+        """The version of the application that saved it."""
+        return self._row.app_version
+
+    @property
+    def key(self) -> str | None:
+        """The caller's own id for it, unique in the session."""
+        return self._row.key
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of its encoded state."""
+        return self._row.size_bytes
+
+    @property
+    def stored_bytes(self) -> int:
+        """What it added to the store."""
+        return self._row.stored_bytes
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record as plain JSON data, the same on every surface."""
+        record: dict[str, Any] = {name: getattr(self, name) for name in _FIELDS}
+        record["parents"] = list(self.parents)
+        record["tags"] = list(self.tags)
+        record["created_at"] = self.created_at.isoformat()
+        record["stored_at"] = self.stored_at.isoformat()
+        return record
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(
+            f"a checkpoint cannot be changed; use session.annotate or session.tag (tried {name!r})"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Checkpoint):
+            return NotImplemented
+        return (self._row, self.agent, self.project) == (other._row, other.agent, other.project)
+
+    def __hash__(self) -> int:
+        return hash(self._row.id)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Records cross process pools; unchangeable objects need to say how they are rebuilt.
+        owner = SessionRow(id=self.session, agent=self.agent, project=self.project, created_at=0)
+        return Checkpoint, (self._row, owner)
+
+    def __repr__(self) -> str:
+        return f"<Checkpoint {self.id[:12]} #{self.seq} {self.session}/{self.branch} {self.message!r}>"
+
+
+_FIELDS = (
+    "id",
+    "session",
+    "agent",
+    "project",
+    "branch",
+    "seq",
+    "position",
+    "parents",
+    "prev",
+    "skipped",
+    "root",
+    "created_at",
+    "stored_at",
+    "trigger",
+    "status",
+    "step",
+    "message",
+    "metadata",
+    "tags",
+    "pinned",
+    "tokens",
+    "cost_usd",
+    "duration_ms",
+    "app_version",
+    "key",
+    "size_bytes",
+    "stored_bytes",
+)

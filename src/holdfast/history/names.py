@@ -1,0 +1,85 @@
+"""What sessions, branches, tags and keys may be called.
+
+A session id or a key comes from the caller's own world (a thread id, a run id), so nearly every text will do. A branch
+or a tag is typed by people inside refs, so the characters of the ref grammar (`~ @ # : ..` and spaces) stay out of
+branch names, and `~` and `,` out of tags. Control characters are refused everywhere: a name ends up on terminals and in
+logs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from holdfast.errors import ErrorCode, InvalidInputError
+
+MAX_NAME = 256
+"""Long enough for a URL as a session id, short enough for an index."""
+
+_BRANCH = re.compile(r"\w[\w./+-]*")
+
+
+def check_session(name: str) -> str:
+    """Return `name` if it can be a session id."""
+    return _checked(name, "session id")
+
+
+def check_key(name: str) -> str:
+    """Return `name` if it can be the key of a checkpoint."""
+    return _checked(name, "key")
+
+
+def check_label(name: str | None, what: str) -> str | None:
+    """Return `name` if it can be an agent, a project or an application version; None is none."""
+    return None if name is None else _checked(name, what)
+
+
+def check_branch(name: str) -> str:
+    """Return `name` if it can be a branch."""
+    _checked(name, "branch name")
+    if not _BRANCH.fullmatch(name) or ".." in name or name.endswith(("/", ".")):
+        raise InvalidInputError(
+            f"{name!r} cannot be a branch name",
+            code=ErrorCode.BAD_NAME,
+            hint="use letters, digits and . / + - _ ; begin with a letter or digit, no '..', no '/' or '.' at the end",
+            name=name,
+        )
+    return name
+
+
+def check_tags(tags: Iterable[str]) -> tuple[str, ...]:
+    """Return the tags sorted, each once, if all of them can be tags."""
+    if isinstance(tags, str):
+        raise InvalidInputError(
+            f"tags must be a list of texts, not the one text {tags!r}",
+            code=ErrorCode.BAD_ARGUMENT,
+            hint=f"pass tags=[{tags!r}]",
+        )
+    tags = list(tags)
+    for tag in tags:
+        _checked(tag, "tag")
+        if "~" in tag or "," in tag:
+            raise InvalidInputError(
+                f"{tag!r} cannot be a tag",
+                code=ErrorCode.BAD_NAME,
+                hint="leave '~' and ',' out: they separate tags and refs on the command line",
+                name=tag,
+            )
+    return tuple(sorted(set(tags)))
+
+
+def _checked(name: str, what: str) -> str:
+    if type(name) is not str:
+        raise InvalidInputError(
+            f"a {what} must be a text, not {type(name).__name__}",
+            code=ErrorCode.BAD_NAME,
+            hint=f"pass the {what} as a str",
+        )
+    if not name or len(name) > MAX_NAME or name != name.strip() or not name.isprintable():
+        raise InvalidInputError(
+            f"{name[:60]!r} cannot be a {what}",
+            code=ErrorCode.BAD_NAME,
+            hint=f"use 1 to {MAX_NAME} printable characters, no space at either end",
+            name=name[:MAX_NAME].encode("utf-8", "replace").decode(),
+        )
+    return name

@@ -1,0 +1,129 @@
+"""What a caller says about a save, checked before anything else happens.
+
+A save that cannot be described is refused before its state is encoded and long before anything is written.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from holdfast.errors import ErrorCode, InvalidInputError
+from holdfast.history.checkpoint import STATUSES, TRIGGERS
+from holdfast.history.jsontext import metadata_text
+from holdfast.history.names import check_key, check_tags
+
+_Number = TypeVar("_Number", int | None, float | None)
+
+_MAX_MESSAGE = 64 * 1024
+"""A message is a line or a paragraph; more than this belongs into the state."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """The checked description of a save: everything in a checkpoint that comes from the caller."""
+
+    message: str
+    tags: tuple[str, ...]
+    step: int | None
+    status: str
+    trigger: str
+    metadata: str
+    tokens: int | None
+    cost_usd: float | None
+    duration_ms: float | None
+    key: str | None
+
+
+def check_draft(  # noqa: PLR0913 - as many as a checkpoint has fields
+    message: str,
+    *,
+    tags: Iterable[str],
+    step: int | None,
+    status: str,
+    trigger: str,
+    metadata: Mapping[str, Any] | None,
+    tokens: int | None,
+    cost_usd: float | None,
+    duration_ms: float | None,
+    key: str | None,
+) -> Draft:
+    """Check each part and return them as one record.
+
+    Raises:
+        InvalidInputError: One of them cannot be kept; the message names it.
+    """
+    return Draft(
+        message=check_message(message),
+        tags=check_tags(tags),
+        step=_whole(step, "step"),
+        status=_status(status),
+        trigger=_trigger(trigger),
+        metadata=metadata_text(metadata),
+        tokens=_amount(_whole(tokens, "tokens"), "tokens"),
+        cost_usd=_real(cost_usd, "cost_usd"),
+        duration_ms=_real(duration_ms, "duration_ms"),
+        key=None if key is None else check_key(key),
+    )
+
+
+def check_message(message: str) -> str:
+    """Return `message` if it can be kept."""
+    if type(message) is not str:
+        raise _bad("message", f"must be a text, not {type(message).__name__}", "pass message as a str")
+    if "\x00" in message or not _is_unicode(message):
+        # Neither database keeps them in text, and no terminal or JSON reader should see them.
+        raise _bad("message", "holds a NUL or half a surrogate pair", "put raw data into the state")
+    if len(message) > _MAX_MESSAGE:
+        raise _bad(
+            "message", f"has {len(message)} characters", f"keep it under {_MAX_MESSAGE}; the state has room"
+        )
+    return message
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _status(status: str) -> str:
+    if status not in STATUSES:
+        raise _bad("status", f"cannot be {status!r}", f"use one of: {', '.join(STATUSES)}")
+    return status
+
+
+def _trigger(trigger: str) -> str:
+    if type(trigger) is str:
+        kind, colon, event = trigger.partition(":")
+        if trigger in TRIGGERS or (kind == "auto" and event.isprintable() and bool(event) == bool(colon)):
+            return trigger
+    raise _bad("trigger", f"cannot be {trigger!r}", f"use auto:<event> or one of: {', '.join(TRIGGERS)}")
+
+
+def _whole(number: int | None, name: str) -> int | None:
+    if number is None or (type(number) is int and -(2**63) <= number < 2**63):
+        return number
+    raise _bad(name, f"must be a whole number of 64 bits, not {number!r:.60}", f"pass {name} as an int")
+
+
+def _real(number: float | None, name: str) -> float | None:
+    if number is None:
+        return None
+    if type(number) not in (int, float) or not math.isfinite(number):
+        raise _bad(name, f"must be a finite number, not {number!r:.60}", f"pass {name} as a float")
+    return _amount(float(number), name)
+
+
+def _amount(number: _Number, name: str) -> _Number:
+    if number is not None and number < 0:
+        raise _bad(name, f"cannot be {number}", f"{name} counts up from 0")
+    return number
+
+
+def _bad(name: str, why: str, hint: str) -> InvalidInputError:
+    return InvalidInputError(f"{name} {why}", code=ErrorCode.BAD_ARGUMENT, hint=hint, argument=name)

@@ -1,0 +1,200 @@
+"""How a save becomes one commit: which parent, which branch, which expectation.
+
+Everything is computed from one reading of the store and then committed with the head that was read as a condition. If
+somebody moved the head in between, what happens depends on what the writer had seen:
+
+- it had seen nothing: it only wants to append, so it reads again and tries again;
+- it had seen another head (by loading or saving, or through `expect=`): ConflictError, nothing written;
+- the same with `on_conflict="fork"`: the checkpoint goes onto a new branch, beside the head that is there.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Final, Literal
+
+from holdfast.errors import BackendError, ConflictError, ErrorCode, HoldfastError
+from holdfast.history.checkpoint import Checkpoint
+from holdfast.history.identity import checkpoint_id
+from holdfast.history.refs import find_head, missing_head, resolve
+from holdfast.objects.state import EncodedState
+from holdfast.storage.ports import Backend, Reader
+from holdfast.storage.records import Batch, CheckpointId, CheckpointRow, Claim, Move, Query
+from holdfast.store.draft import Draft
+
+
+class Unset:
+    """The type of `UNSET`, which stands for an argument that was not given where None means something."""
+
+    def __repr__(self) -> str:
+        return "<not given>"
+
+
+UNSET: Final = Unset()
+
+Expectation = CheckpointId | None | Unset
+"""The head a writer builds on: an id, None for "no checkpoint yet", or UNSET for "whatever is there"."""
+
+OnConflict = Literal["raise", "fork"]
+
+_ATTEMPTS = 1000
+"""A writer without expectation loses a round only when another one wins it, so this many losses in a row mean that
+something other than contention is wrong."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent:
+    """What the caller wants of the branch: where from, and what to do when it is not as expected."""
+
+    claim: Claim
+    branch: str
+    expected: Expectation
+    parent: str | Checkpoint | None
+    on_conflict: OnConflict
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where one attempt writes: a child of `parent` on `branch`, whose head must be `expected`."""
+
+    branch: str
+    parent: CheckpointRow | None
+    expected: CheckpointId | None
+
+
+def save_encoded(
+    backend: Backend,
+    intent: Intent,
+    encoded: EncodedState,
+    draft: Draft,
+    *,
+    now: int,
+    app_version: str | None,
+) -> CheckpointRow:
+    """Commit one checkpoint and return its row; the same key and root again returns the row that is there.
+
+    Raises:
+        ConflictError: The branch is not where the writer expects it, or the key names another state.
+        NotFoundError: The branch or the parent does not exist.
+    """
+    session = intent.claim.session
+    for _ in range(_ATTEMPTS):
+        with backend.reader() as reader:
+            if draft.key is not None:
+                existing = _with_key(reader, session, draft.key, encoded)
+                if existing is not None:
+                    return existing
+            place = _choose(reader, intent)
+        row = _row(place, encoded, draft, intent, now=now, app_version=app_version)
+        batch = Batch(
+            claim=intent.claim,
+            at=now,
+            chunks=encoded.chunks,
+            checkpoints=(row,),
+            moves=(Move(branch=place.branch, expected=place.expected, head=row.id),),
+        )
+        try:
+            return backend.commit(batch).checkpoints[0]
+        except ConflictError as conflict:
+            # Another writer came first: the next reading decides what that means for this one.
+            if conflict.code not in (ErrorCode.BRANCH_MOVED, ErrorCode.KEY_TAKEN):
+                raise
+        except BackendError as failure:
+            return _settle(backend, row, failure)
+    raise ConflictError.branch_moved(session, intent.branch, expected=None, actual=None)
+
+
+def _with_key(reader: Reader, session: str, key: str, encoded: EncodedState) -> CheckpointRow | None:
+    found = reader.checkpoints(Query(session=session, key=key, include_hidden=True, limit=1))
+    if not found:
+        return None
+    if found[0].root != encoded.root or found[0].hidden:
+        raise ConflictError.key_taken(session, key, existing=found[0].id)
+    return found[0]
+
+
+def _choose(reader: Reader, intent: Intent) -> _Place:
+    session, branch = intent.claim.session, intent.branch
+    head = find_head(reader, session, branch)
+    head_id = head.id if head else None
+    if head is None and reader.branches(session):
+        missing_head(reader, session, branch)
+    parent = None if intent.parent is None else resolve(reader, session, branch, intent.parent)
+    if isinstance(intent.expected, Unset) or intent.expected == head_id:
+        return _Place(branch, head, head_id) if parent is None else _beside(reader, intent, parent, head_id)
+    if intent.on_conflict == "raise":
+        raise ConflictError.branch_moved(session, branch, expected=intent.expected, actual=head_id)
+    return _beside(reader, intent, parent or _seen(reader, intent, head_id), head_id)
+
+
+def _seen(reader: Reader, intent: Intent, head: CheckpointId | None) -> CheckpointRow | None:
+    """The row the writer built on; None where it had seen an empty branch."""
+    if intent.expected is None or isinstance(intent.expected, Unset):
+        return None
+    row = reader.checkpoint(intent.expected)
+    if row is None or row.session != intent.claim.session:
+        # There is nothing to fork from: the expectation was never a checkpoint of this session.
+        raise ConflictError.branch_moved(
+            intent.claim.session, intent.branch, expected=intent.expected, actual=head
+        )
+    return row
+
+
+def _beside(
+    reader: Reader, intent: Intent, parent: CheckpointRow | None, head: CheckpointId | None
+) -> _Place:
+    if parent is not None and parent.id == head:
+        return _Place(intent.branch, parent, head)
+    taken = {branch.name for branch in reader.branches(intent.claim.session)}
+    if not taken:
+        return _Place(intent.branch, parent, None)
+    free = next(name for n in count(1) if (name := f"{intent.branch}-{n}") not in taken)
+    return _Place(free, parent, None)
+
+
+def _row(
+    place: _Place, encoded: EncodedState, draft: Draft, intent: Intent, *, now: int, app_version: str | None
+) -> CheckpointRow:
+    parent = place.parent
+    row = CheckpointRow(
+        id=CheckpointId(b""),
+        session=intent.claim.session,
+        branch=place.branch,
+        parents=(parent.id,) if parent else (),
+        root=encoded.root,
+        # A clock that went back must not put a child before its parent.
+        created_at=max(now, parent.created_at + 1) if parent else now,
+        trigger=draft.trigger,
+        status=draft.status,
+        step=draft.step,
+        message=draft.message,
+        metadata=draft.metadata,
+        tokens=draft.tokens,
+        cost_usd=draft.cost_usd,
+        duration_ms=draft.duration_ms,
+        app_version=app_version,
+        # Two saves of the same state by the same hand in the same microsecond are still two checkpoints.
+        nonce=os.urandom(16),
+        key=draft.key,
+        size_bytes=encoded.size_bytes,
+        # A parent that was deleted meanwhile stays the parent; walks go on from the nearest one that is there.
+        prev=(parent.prev if parent.hidden else parent.id) if parent else None,
+        skipped=parent.skipped + 1 if parent and parent.hidden else 0,
+        tags=draft.tags,
+    )
+    return replace(row, id=checkpoint_id(row))
+
+
+def _settle(backend: Backend, row: CheckpointRow, failure: BackendError) -> CheckpointRow:
+    """Find out whether a commit whose reply was an error took place after all."""
+    try:
+        with backend.reader() as reader:
+            found = reader.checkpoint(row.id)
+    except HoldfastError:
+        # The store cannot be read either: the first failure is the one to report.
+        raise failure from None
+    if found is None:
+        raise failure
+    return found

@@ -1,0 +1,125 @@
+"""AsyncStore: the same answers, and a state that becomes bytes before the first await."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast import ConflictError, NotFoundError
+
+
+def test_the_async_store_gives_the_same_answers(tmp_path):
+    async def main():
+        async with holdfast.aopen(tmp_path / "a.db", durability="process") as store:
+            s = store.session("x", agent="scout", project="acme")
+            with pytest.raises(NotFoundError):
+                await s.load()
+            first = await s.save({"n": 1}, "one", tags=["t"])
+            await s.save({"n": 2})
+            assert await s.load("@-") == {"n": 1}
+            assert await s.load(first, as_=dict) == {"n": 1}
+            assert [cp.seq for cp in await s.log()] == [2, 1]
+            assert (await s.checkpoint("#1")).id == first.id
+            assert await s.exists("tag:t")
+            assert (await s.tag(first, "u")).tags == ("t", "u")
+            assert (await s.untag(first, "t")).tags == ("u",)
+            assert (await s.annotate(first, message="uno")).message == "uno"
+            assert [cp.message for cp in await store.find(tag="u")] == ["uno"]
+            assert (await s.delete(first)).id == first.id
+            assert [info.saves for info in await store.sessions()] == [2]
+            assert await store.projects() == ["acme"]
+            assert (await store.stats()).checkpoints == 1
+            assert (await store.backup(tmp_path / "copy.db")).exists()
+            assert (s.id, s.agent, s.project, s.branch) == ("x", "scout", "acme", "main")
+            return store
+
+    store = asyncio.run(main())
+    with holdfast.open(tmp_path / "copy.db") as copy:
+        assert copy.session("x").load() == {"n": 2}
+    with pytest.raises(holdfast.StateError):
+        store._store.sessions()
+
+
+def test_awaiting_aopen_gives_a_store_to_close(tmp_path):
+    async def main():
+        store = await holdfast.aopen(tmp_path / "a.db")
+        try:
+            return await store.session().save({"n": 1})
+        finally:
+            await store.close()
+
+    assert asyncio.run(main()).seq == 1
+
+
+def test_no_save_is_torn_by_a_task_that_changes_the_state(tmp_path):
+    """Both halves of the state always change together; a save that encoded late would see them apart."""
+
+    async def main():
+        async with holdfast.aopen(tmp_path / "a.db", durability="process") as store:
+            state: dict[str, Any] = {"a": 0, "bulk": list(range(5_000)), "b": 0}
+            running = True
+
+            async def mutate():
+                while running:
+                    state["a"] += 1
+                    state["bulk"].append(state["a"])
+                    state["b"] += 1
+                    await asyncio.sleep(0)
+
+            mutator = asyncio.create_task(mutate())
+            s = store.session("x")
+            saved = []
+            for _ in range(100):
+                expected = (state["a"], len(state["bulk"]))
+                saved.append((await s.save(state), expected))
+            running = False
+            await mutator
+            assert state["a"] > 100
+            for cp, (a, length) in saved:
+                loaded = await s.load(cp)
+                assert loaded["a"] == loaded["b"] == a
+                assert len(loaded["bulk"]) == length
+
+    asyncio.run(main())
+
+
+def test_many_tasks_on_one_branch_lose_no_update(tmp_path):
+    async def main():
+        async with holdfast.aopen(tmp_path / "a.db", durability="process") as store:
+            await store.session("x").save({"n": 0})
+
+            async def add():
+                for _ in range(10):
+                    while True:
+                        s = store.session("x")
+                        n = (await s.load())["n"]
+                        try:
+                            await s.save({"n": n + 1})
+                            break
+                        except ConflictError:
+                            continue
+
+            await asyncio.gather(*(add() for _ in range(5)))
+            return await store.session("x").load()
+
+    assert asyncio.run(main()) == {"n": 50}
+
+
+def test_a_cancelled_save_is_whole_or_absent(tmp_path):
+    async def main():
+        async with holdfast.aopen(tmp_path / "a.db") as store:
+            s = store.session("x")
+            for n in range(20):
+                task = asyncio.create_task(s.save({"n": n, "bulk": "x" * 10_000}))
+                await asyncio.sleep(0)
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+            kept = await store.session("x").log()
+            for cp in kept:
+                assert (await s.load(cp))["bulk"] == "x" * 10_000
+
+    asyncio.run(main())

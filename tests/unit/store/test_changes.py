@@ -1,0 +1,144 @@
+"""Tags, annotations, deletion: what changes, what stays, and that each change is in the log."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast import ConflictError, ErrorCode, InvalidInputError, NotFoundError
+from holdfast.history.oplog import check_chain
+
+
+def log_of(store, name="s"):
+    with store._backend.reader() as reader:
+        entries = reader.operations(name)
+        check_chain(reader.session(name), entries)
+        return [entry.kind for entry in entries]
+
+
+def test_tags_can_be_added_and_removed_later(session, store):
+    cp = session.save({}, tags=["a"])
+    assert session.tag("@", "b", "a").tags == ("a", "b")
+    assert session.untag(cp, "a", "zz").tags == ("b",)
+    assert session.checkpoint().tags == ("b",)
+    assert session.checkpoint().id == cp.id
+    assert [found.id for found in store.find(tag="b")] == [cp.id]
+    assert store.find(tag="a") == []
+    assert log_of(store) == ["tag", "tag"]
+
+
+def test_a_change_that_changes_nothing_is_not_logged(session, store):
+    session.save({}, tags=["a"])
+    session.tag("@", "a")
+    session.untag("@", "b")
+    assert log_of(store) == []
+
+
+def test_annotations_edit_the_message_and_lay_metadata_over(session, store):
+    cp = session.save({}, "frist", metadata={"a": 1, "b": 1})
+    session.annotate("@", message="first")
+    session.annotate("@", metadata={"b": 2})
+    noted = session.annotate("@", metadata={"c": [3]})
+    assert (noted.message, noted.metadata, noted.id) == ("first", {"a": 1, "b": 2, "c": [3]}, cp.id)
+    assert session.checkpoint() == noted
+    assert [found.id for found in store.find(metadata={"b": 2})] == [cp.id]
+    assert store.find(metadata={"b": 1}) == []
+    assert log_of(store) == ["annotate"] * 3
+
+
+def test_annotate_with_nothing_says_so(session):
+    session.save({})
+    with pytest.raises(InvalidInputError):
+        session.annotate("@")
+    with pytest.raises(InvalidInputError):
+        session.tag("@")
+
+
+def test_deleting_in_the_middle_leads_history_past_it(session, store):
+    a, b, c, d = (session.save({"n": n}) for n in range(4))
+    session.delete(b)
+    session.delete(c)
+    assert [cp.id for cp in session.log()] == [d.id, a.id]
+    tip = session.checkpoint()
+    assert (tip.parent, tip.prev, tip.skipped) == (c.id, a.id, 2)
+    assert session.load("@-") == {"n": 0}
+    assert not session.exists(b.id)
+    assert store.stats().hidden == 2
+    assert log_of(store) == ["delete", "delete"]
+    with pytest.raises(NotFoundError):
+        session.load(b)
+
+
+def test_deleting_the_tip_moves_the_branch_back(session):
+    a, b = session.save({"n": 0}), session.save({"n": 1})
+    session.delete("@")
+    assert session.checkpoint().id == a.id
+    c = session.save({"n": 2})
+    assert (c.seq, c.parent) == (3, a.id)
+    assert not session.exists(b)
+
+
+def test_deleting_the_only_checkpoint_empties_the_session(session):
+    session.save({"n": 0})
+    session.delete("@")
+    assert session.log() == []
+    with pytest.raises(NotFoundError):
+        session.load()
+    again = session.save({"n": 1})
+    assert (again.seq, again.parent, again.branch) == (2, None, "main")
+
+
+def test_another_writer_notices_a_deleted_tip(session, store):
+    session.save({"n": 0})
+    session.save({"n": 1})
+    other = store.session("s")
+    other.load()
+    session.delete("@")
+    with pytest.raises(ConflictError):
+        other.save({"n": 2})
+
+
+def test_where_branches_part_is_protected(session, store):
+    fork = session.save({"n": 0})
+    session.save({"n": 1})
+    store.session("s").save({"n": 2}, parent=fork)
+    with pytest.raises(InvalidInputError) as caught:
+        session.delete(fork)
+    assert caught.value.code is ErrorCode.PROTECTED
+    session.delete(fork, force=True)
+    assert session.checkpoint().prev is None
+    assert session.checkpoint("main-1").prev is None
+
+
+def test_a_key_of_a_deleted_checkpoint_stays_taken(session):
+    session.save({"n": 0})
+    session.save({"n": 1}, key="k")
+    session.delete("@")
+    with pytest.raises(ConflictError):
+        session.save({"n": 1}, key="k")
+
+
+def test_find_filters_combine(session, store):
+    session.save({}, step=1, status="running", trigger="auto:tool", metadata={"m": {"n": 1}})
+    b = session.save({}, step=2, status="failed", trigger="error", metadata={"m": {"n": 2}})
+    store.session("t", project="other").save({}, step=2)
+    assert [cp.seq for cp in store.find(session="s")] == [2, 1]
+    assert [cp.id for cp in store.find(step=2, project="acme")] == [b.id]
+    assert [cp.id for cp in store.find(metadata={"m": {"n": 2}})] == [b.id]
+    assert [cp.seq for cp in store.find(trigger="auto")] == [1]
+    assert [cp.id for cp in store.find(status="failed", agent="scout")] == [b.id]
+    assert len(store.find(limit=2)) == 2
+    page = store.find(limit=2)
+    assert [cp.position for cp in store.find(before=page[-1])] == [1]
+    assert store.find(since=b.created_at, until=b.created_at, session="s") == [b]
+    assert [cp.id for cp in store.find(since=b.created_at.isoformat(), session="s")] == [b.id]
+    assert store.projects() == ["acme", "other"]
+    assert [info.id for info in store.sessions()] == ["s", "t"]
+    assert [info.id for info in store.sessions(project="other")] == ["t"]
+
+
+@pytest.mark.parametrize(
+    "bad", [{"since": "soon"}, {"until": 3}, {"limit": 0}, {"limit": True}, {"metadata": {"a": {1}}}]
+)
+def test_find_refuses_what_it_cannot_ask(store, bad):
+    with pytest.raises(InvalidInputError):
+        store.find(**bad)

@@ -1,0 +1,313 @@
+"""Saving and loading: what comes back, what a checkpoint says, and who may move a branch."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+import pytest
+
+from holdfast import ConflictError, ErrorCode, InvalidInputError, NotFoundError
+from holdfast.history import refs
+
+
+def test_a_saved_state_comes_back_as_it_was(session):
+    state = {"messages": [("user", "hi")], "seen": {1, 2}, "at": datetime(2026, 1, 2, tzinfo=UTC), 3: None}
+    session.save(state, "first")
+    assert session.load() == state
+    assert type(session.load()["messages"][0]) is tuple
+
+
+def test_later_changes_to_the_state_do_not_reach_the_checkpoint(session):
+    state = {"notes": ["a"]}
+    session.save(state)
+    state["notes"].append("b")
+    assert session.load() == {"notes": ["a"]}
+
+
+def test_a_checkpoint_says_who_when_and_why(session, clock):
+    before = clock.now
+    cp = session.save(
+        {"x": 1},
+        "found it",
+        tags=["verified", "golden", "verified"],
+        step=7,
+        status="paused",
+        trigger="auto:tool.completed",
+        metadata={"model": "m1", "cost": {"in": 3}},
+        tokens=812,
+        cost_usd=0.5,
+        duration_ms=12,
+        key="run-7",
+    )
+    assert (cp.session, cp.branch, cp.seq, cp.agent, cp.project) == ("s", "main", 1, "scout", "acme")
+    assert (cp.message, cp.tags, cp.step, cp.status) == ("found it", ("golden", "verified"), 7, "paused")
+    assert (cp.trigger, cp.tokens, cp.cost_usd, cp.duration_ms) == ("auto:tool.completed", 812, 0.5, 12.0)
+    assert (cp.key, cp.metadata) == ("run-7", {"model": "m1", "cost": {"in": 3}})
+    assert len(cp.id) == 64
+    assert cp.parent is None
+    assert cp.created_at.timestamp() * 1e6 > before
+    assert session.checkpoint(cp.id) == cp
+    assert session.checkpoint("@") == cp
+
+
+def test_sequence_numbers_count_up_and_parents_link(session):
+    first, second, third = (session.save({"n": n}) for n in range(3))
+    assert [cp.seq for cp in (first, second, third)] == [1, 2, 3]
+    assert (second.parent, third.parent) == (first.id, second.id)
+    assert [cp.id for cp in session.log()] == [third.id, second.id, first.id]
+
+
+def test_an_unchanged_state_has_the_same_root_and_adds_no_chunk(session, store):
+    first = session.save({"n": 1})
+    before = store.stats()
+    second = session.save({"n": 1})
+    assert second.root == first.root
+    assert second.id != first.id
+    assert second.stored_bytes == 0
+    assert store.stats().chunks == before.chunks
+
+
+def test_loading_nothing_is_an_error_or_the_default(session):
+    with pytest.raises(NotFoundError) as caught:
+        session.load()
+    assert caught.value.code is ErrorCode.SESSION_MISSING
+    assert session.load(default={"fresh": True}) == {"fresh": True}
+    assert session.log() == []
+
+
+def test_refs_name_checkpoints(session):
+    cps = [session.save({"n": n}, tags=["even"] if n % 2 == 0 else []) for n in range(5)]
+    assert session.load("@") == {"n": 4}
+    assert session.load("@-") == {"n": 3}
+    assert session.load("@~3") == {"n": 1}
+    assert session.load("main~") == {"n": 3}
+    assert session.load("tag:even") == {"n": 4}
+    assert session.load("tag:even~2") == {"n": 2}
+    assert session.load("#2") == {"n": 1}
+    assert session.load(cps[0].id[:10]) == {"n": 0}
+    assert session.load(cps[0].id.upper()) == {"n": 0}
+    assert session.load(cps[1]) == {"n": 1}
+
+
+@pytest.mark.parametrize(
+    "ref", ["", "~2", "@~x", "a b", "#", "#x", "@@", "tag:", "a..b", "x" * 300, 7, None, "\x1b[2J"]
+)
+def test_what_is_not_a_ref_says_so(session, ref):
+    session.save({})
+    with pytest.raises(InvalidInputError) as caught:
+        session.load(ref)
+    assert caught.value.code in (ErrorCode.BAD_REF, ErrorCode.BAD_NAME)
+
+
+@pytest.mark.parametrize(
+    ("ref", "code"),
+    [
+        ("@~9", ErrorCode.HISTORY_TOO_SHORT),
+        ("#9", ErrorCode.CHECKPOINT_MISSING),
+        ("tag:no", ErrorCode.CHECKPOINT_MISSING),
+        ("abcd1234", ErrorCode.CHECKPOINT_MISSING),
+        ("maim", ErrorCode.CHECKPOINT_MISSING),
+    ],
+)
+def test_refs_that_name_nothing_say_what_there_is(session, ref, code):
+    session.save({})
+    with pytest.raises(NotFoundError) as caught:
+        session.load(ref)
+    assert caught.value.code is code
+    assert caught.value.hint
+    assert not session.exists(ref)
+    if ref == "maim":
+        assert caught.value.hint == "did you mean 'main'?"
+
+
+def test_a_ref_of_another_session_names_that_session(session, store):
+    session.save({})
+    other = store.session("other").save({})
+    with pytest.raises(NotFoundError, match="belongs to session 'other'"):
+        session.load(other.id)
+
+
+def test_an_ambiguous_prefix_lists_candidates(session, monkeypatch):
+    # Two ids that share four digits are rare, so let one digit be enough.
+    monkeypatch.setattr(refs, "_HEX", re.compile("[0-9a-f]{1,64}"))
+    ids = {session.save({"n": n}).id for n in range(17)}
+    prefix = next(digit for digit in "0123456789abcdef" if sum(each[0] == digit for each in ids) > 1)
+    with pytest.raises(NotFoundError) as caught:
+        session.load(prefix)
+    assert caught.value.code is ErrorCode.REF_AMBIGUOUS
+    assert set(caught.value.details["candidates"]) == {each for each in ids if each[0] == prefix}
+    with pytest.raises(NotFoundError):
+        session.exists(prefix)
+
+
+def test_a_writer_that_saw_an_older_head_is_refused(session, store):
+    session.save({"n": 0})
+    other = store.session("s")
+    other.load()
+    session.save({"n": 1})
+    with pytest.raises(ConflictError) as caught:
+        other.save({"n": 2})
+    assert caught.value.code is ErrorCode.BRANCH_MOVED
+    assert session.load() == {"n": 1}
+    other.load()
+    other.save({"n": 2})
+
+
+def test_a_writer_that_has_read_nothing_appends(session, store):
+    session.save({"n": 0})
+    cp = store.session("s").save({"n": 1})
+    assert cp.seq == 2
+    assert cp.parent == store.session("s").checkpoint("@-").id
+
+
+def test_looking_at_an_older_checkpoint_sets_no_expectation(session, store):
+    session.save({"n": 0})
+    session.save({"n": 1})
+    other = store.session("s")
+    other.load("@-")
+    session.save({"n": 2})
+    assert other.save({"n": 3}).seq == 4
+
+
+def test_expect_guards_the_head(session, store):
+    first = session.save({"n": 0})
+    store.session("s").save({"n": 1}, expect=first)
+    with pytest.raises(ConflictError):
+        store.session("s").save({"n": 2}, expect=first.id)
+    with pytest.raises(ConflictError):
+        store.session("s").save({"n": 2}, expect=None)
+    store.session("new").save({}, expect=None)
+
+
+def test_two_that_start_from_nothing_conflict(store):
+    one, two = store.session("x"), store.session("x")
+    assert one.load(default=None) is None
+    assert two.load(default=None) is None
+    one.save({"by": 1})
+    with pytest.raises(ConflictError):
+        two.save({"by": 2})
+
+
+def test_on_conflict_fork_keeps_both_and_goes_on_there(session, store):
+    base = session.save({"n": 0})
+    other = store.session("s")
+    other.load()
+    session.save({"n": 1})
+    forked = other.save({"n": 2}, on_conflict="fork")
+    assert (forked.branch, forked.parent, other.branch) == ("main-1", base.id, "main-1")
+    assert other.save({"n": 3}).branch == "main-1"
+    assert session.load() == {"n": 1}
+    assert session.load("main-1") == {"n": 3}
+
+
+def test_on_conflict_fork_of_an_empty_start_keeps_both(store):
+    one, two = store.session("x"), store.session("x")
+    one.load(default=None)
+    two.load(default=None)
+    one.save({"by": 1})
+    forked = two.save({"by": 2}, on_conflict="fork")
+    assert (forked.branch, forked.parent) == ("main-1", None)
+
+
+def test_parent_makes_a_child_on_a_new_branch_or_on_the_head(session):
+    first, second = session.save({"n": 0}), session.save({"n": 1})
+    on_head = session.save({"n": 2}, parent=second)
+    assert (on_head.branch, on_head.parent) == ("main", second.id)
+    aside = session.save({"n": 3}, parent=first.id[:12])
+    assert (aside.branch, aside.parent) == ("main-1", first.id)
+    assert session.branch == "main-1"
+
+
+def test_a_key_is_saved_once(session, store):
+    first = session.save({"n": 0}, key="k")
+    session.save({"n": 1})
+    again = store.session("s").save({"n": 0}, key="k")
+    assert again.id == first.id
+    with pytest.raises(ConflictError) as caught:
+        session.save({"n": 5}, key="k")
+    assert caught.value.code is ErrorCode.KEY_TAKEN
+    assert store.session("other").save({"n": 5}, key="k").seq == 1
+
+
+def test_a_clock_that_goes_back_keeps_order(session, clock):
+    first = session.save({"n": 0})
+    clock.now -= 3_600_000_000
+    second = session.save({"n": 1})
+    assert second.created_at > first.created_at
+    assert second.stored_at < first.stored_at
+    assert [cp.seq for cp in session.log()] == [2, 1]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"message": 3},
+        {"message": "\x00"},
+        {"message": "\ud800"},
+        {"message": "x" * 70_000},
+        {"tags": "abc"},
+        {"tags": ["a,b"]},
+        {"tags": ["a~b"]},
+        {"tags": ["a\nb"]},
+        {"tags": [""]},
+        {"tags": [3]},
+        {"step": "1"},
+        {"step": True},
+        {"step": 2**63},
+        {"status": "done"},
+        {"trigger": "cron"},
+        {"trigger": "auto:"},
+        {"trigger": 3},
+        {"tokens": -1},
+        {"tokens": 1.5},
+        {"cost_usd": float("nan")},
+        {"duration_ms": "fast"},
+        {"key": ""},
+        {"key": 5},
+        {"metadata": ["a"]},
+        {"metadata": {1: 2}},
+        {"metadata": {"a": (1, 2)}},
+        {"metadata": {"a": float("inf")}},
+        {"metadata": {"a": {"b": {1, 2}}}},
+        {"metadata": {"a": 2**70}},
+        {"metadata": {"a": "\ud800"}},
+        {"on_conflict": "merge"},
+    ],
+)
+def test_what_cannot_be_kept_is_refused_and_nothing_is_written(store, options):
+    with pytest.raises(InvalidInputError) as caught:
+        store.session("s").save({}, **options)
+    assert caught.value.hint
+    assert store.sessions() == []
+
+
+@pytest.mark.parametrize("name", ["", " a", "a ", "a\nb", "\x1b[31m", "x" * 257, 3, None])
+def test_session_ids_that_cannot_be_kept(store, name):
+    with pytest.raises(InvalidInputError):
+        store.session(name)
+
+
+@pytest.mark.parametrize("name", ["", "a b", "-x", "../x", "a..b", "a/", "@", "#1", "a~1", "tag:x", "a\x00"])
+def test_branch_names_that_cannot_be_kept(store, name):
+    with pytest.raises(InvalidInputError):
+        store.session("s", branch=name)
+
+
+def test_a_branch_that_does_not_exist_is_not_started_by_accident(session, store):
+    session.save({})
+    with pytest.raises(NotFoundError) as caught:
+        store.session("s", branch="maim").save({})
+    assert caught.value.code is ErrorCode.BRANCH_MISSING
+    assert "main" in caught.value.hint
+    assert store.session("t", branch="idea").save({}).branch == "idea"
+
+
+def test_a_session_belongs_to_one_agent_and_project(session, store):
+    session.save({})
+    with pytest.raises(InvalidInputError) as caught:
+        store.session("s", agent="other").save({})
+    assert caught.value.code is ErrorCode.SESSION_MISMATCH
+    assert store.session("s").save({}).agent == "scout"
+    store.session("t").save({})
+    assert store.session("t", project="late").save({}).project == "late"
