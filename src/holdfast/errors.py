@@ -32,6 +32,7 @@ class ErrorCode(StrEnum):
     CHECKPOINT_MISSING = "checkpoint-missing"
     REF_AMBIGUOUS = "ref-ambiguous"
     HISTORY_TOO_SHORT = "history-too-short"
+    PATH_MISSING = "path-missing"
     # conflict
     BRANCH_MOVED = "branch-moved"
     BRANCH_EXISTS = "branch-exists"
@@ -46,6 +47,7 @@ class ErrorCode(StrEnum):
     BAD_ARGUMENT = "bad-argument"
     BAD_NAME = "bad-name"
     BAD_REF = "bad-ref"
+    BAD_PATH = "bad-path"
     BAD_URL = "bad-url"
     BAD_METADATA = "bad-metadata"
     VALUE_UNSUPPORTED = "value-unsupported"
@@ -73,6 +75,7 @@ class ErrorCode(StrEnum):
     TYPE_MISMATCH = "type-mismatch"
     UPGRADE_FAILED = "upgrade-failed"
     DECODE_FAILED = "decode-failed"
+    DOCUMENT_DRIFT = "document-drift"
 
 
 # Two codes of a class have an exit code of their own, because scripts branch on them.

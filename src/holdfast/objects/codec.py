@@ -1,0 +1,53 @@
+"""A value as bytes, and bytes as a value.
+
+The bytes are canonical: the same value, types and order included, always gives the same ones, whichever way wrote
+them. That is what makes equal hashes mean equal states.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.errors import ErrorCode, InvalidInputError, StateError
+from holdfast.objects.reading import Reader
+from holdfast.objects.registry import TypeRegistry
+from holdfast.objects.unpacking import NotReadError, Unpacker
+from holdfast.objects.walking import Walker
+
+
+def encode_value(value: Any, types: TypeRegistry) -> bytes:
+    """The encoded value.
+
+    Raises:
+        InvalidInputError: It cannot be saved; the message has the path of what is in the way.
+    """
+    try:
+        return Walker(types).encode(value)
+    except RecursionError as error:
+        # The walk itself needs a few frames whatever the depth of the value; the program has not even those left, or
+        # an encode function of its own never ends.
+        raise InvalidInputError(
+            "the state could not be encoded: the program ran out of stack",
+            code=ErrorCode.VALUE_TOO_DEEP,
+            hint="save from a place that is not so deep in calls, or raise sys.setrecursionlimit()",
+        ) from error
+
+
+def decode_value(body: bytes | memoryview, types: TypeRegistry) -> Any:
+    """The value that was encoded.
+
+    Raises:
+        StateError: The bytes are no value, or do not fit the registered types.
+        UnsupportedError: A newer version wrote them.
+    """
+    try:
+        try:
+            return Unpacker(types).unpack(body)
+        except NotReadError:
+            return Reader(bytes(body), types).decode()
+    except RecursionError as error:
+        raise StateError(
+            "the state could not be decoded: the program ran out of stack",
+            code=ErrorCode.DECODE_FAILED,
+            hint="load from a place that is not so deep in calls, or raise sys.setrecursionlimit()",
+        ) from error

@@ -1,0 +1,90 @@
+"""Chunks made smaller for the place they are stored in, and back, within a bound.
+
+Backends call this; hashes never see it. `expand` is told how large the result must be and trusts nothing else: a
+frame that claims or holds more is damage, found before the memory for it is taken.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Final
+
+from holdfast.errors import ErrorCode, IntegrityError
+
+if TYPE_CHECKING:
+    import zstandard
+
+RAW: Final = 0
+ZSTD: Final = 1
+
+LEVEL: Final = 3
+# A frame costs about 13 bytes, and so little text has nothing to share.
+_WORTH_TRYING: Final = 64
+
+
+class _Contexts(threading.local):
+    """One compressor and one decompressor a thread.
+
+    Making one takes longer than compressing a small chunk, and neither may be used by two threads at once.
+    """
+
+    compressor: zstandard.ZstdCompressor | None = None
+    decompressor: zstandard.ZstdDecompressor | None = None
+
+
+_contexts = _Contexts()
+
+
+def compress(data: bytes) -> tuple[int, bytes]:
+    """The number of a codec and the bytes it makes; raw where nothing is gained."""
+    if len(data) < _WORTH_TRYING:
+        return RAW, data
+    if _contexts.compressor is None:
+        import zstandard
+
+        _contexts.compressor = zstandard.ZstdCompressor(level=LEVEL, write_content_size=True)
+    packed = _contexts.compressor.compress(data)
+    return (ZSTD, packed) if len(packed) < len(data) else (RAW, data)
+
+
+def expand(codec: int, data: bytes, size_bytes: int) -> bytes:
+    """The bytes that `compress` was given: exactly `size_bytes` of them, never more.
+
+    Raises:
+        IntegrityError: The bytes are not what `compress` made, or the size is not theirs.
+    """
+    if codec == RAW:
+        plain = data
+    elif codec == ZSTD:
+        plain = _expand_zstd(data, size_bytes)
+    else:
+        raise damaged(f"codec {codec} is none that this version knows")
+    if len(plain) != size_bytes:
+        raise damaged(f"{len(plain)} bytes where {size_bytes} were stored")
+    return plain
+
+
+def _expand_zstd(data: bytes, size_bytes: int) -> bytes:
+    import zstandard
+
+    if _contexts.decompressor is None:
+        _contexts.decompressor = zstandard.ZstdDecompressor()
+    try:
+        # `max_output_size` does not bound a frame that carries its size, so that size is checked first; zstd itself
+        # then stops at it, whatever the frame goes on to hold.
+        claimed = zstandard.get_frame_parameters(data).content_size
+        if claimed != size_bytes:
+            raise damaged(f"a frame of {claimed} bytes where {size_bytes} were stored")
+        return _contexts.decompressor.decompress(data, allow_extra_data=False)
+    except zstandard.ZstdError as error:
+        raise damaged(str(error)) from error
+
+
+def damaged(why: str) -> IntegrityError:
+    """The error for stored bytes that do not expand."""
+    return IntegrityError(
+        f"a compressed chunk cannot be expanded: {why}",
+        code=ErrorCode.CHUNK_DAMAGED,
+        hint="load an older checkpoint (s.log()), or bring the store back from a backup",
+        why=why,
+    )

@@ -1,0 +1,169 @@
+"""One value that MessagePack has no type for, taken apart into a code and a payload, and put together again.
+
+The payload is bytes where the value is a scalar, and a list of further values where it holds some. Both ways of
+encoding and both ways of decoding go through here, so that a type is described once.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Final
+
+from holdfast.errors import ErrorCode
+from holdfast.objects import collected, scalars, wire
+from holdfast.objects.opaque import Opaque
+from holdfast.objects.refusal import MalformedError, MismatchError, RefusedError, UnknownCodeError
+from holdfast.objects.registry import TypeRegistry, can_register
+from holdfast.objects.shapes import class_name
+
+SORTED: Final = frozenset((wire.SET, wire.FROZENSET))
+"""The codes whose items are written in the order of their encoded bytes."""
+
+# OrderedDict and the like go before dict: the most precise name is the best hint.
+_EXACT_ONLY: Final = (str, bytes, float, list, *reversed(collected.TAKE), *scalars.TAKE, dict)
+
+
+def take_apart(value: Any, types: TypeRegistry) -> tuple[int, bytes | list[Any]]:
+    """The code and payload of a value.
+
+    Raises:
+        RefusedError: The value cannot be saved.
+    """
+    cls = type(value)
+    scalar = scalars.TAKE.get(cls)
+    if scalar is not None:
+        return scalar[0], scalar[1](value)
+    several = collected.TAKE.get(cls)
+    if several is not None:
+        return several[0], several[1](value)
+    if cls is Opaque:
+        return wire.RECORD, _opaque_items(value)
+    entry = types.by_class(cls)
+    if entry is not None:
+        return wire.RECORD, [entry.name, entry.version, *entry.shape.take(value)]
+    scalar = scalars.late_taker(cls)
+    if scalar is not None:
+        return scalar[0], scalar[1](value)
+    if cls is getattr(sys.modules.get("fractions"), "Fraction", None):
+        return wire.FRACTION, collected.fraction_items(value)
+    raise _refused(value, cls)
+
+
+def put_together(code: int, items: list[Any], types: TypeRegistry) -> Any:
+    """The value that a code and a list of items were taken from.
+
+    Raises:
+        MismatchError: A stored object does not fit its class.
+        MalformedError: No value has these items.
+        UnknownCodeError: The code is not one of ours.
+    """
+    if code == wire.RECORD:
+        return _record(items, types)
+    make = collected.MAKE.get(code)
+    if make is None:
+        raise UnknownCodeError(f"extension code {code}")
+    try:
+        return make(items)
+    except (MismatchError, MalformedError, RecursionError):
+        raise
+    except Exception as error:
+        # Crafted items of the wrong type or number, unhashable keys, dates that do not exist; and whatever the
+        # __hash__ or __eq__ of the application's own class raises.
+        raise MalformedError(f"extension {code}: {type(error).__name__}: {error}") from error
+
+
+def scalar_from(code: int, payload: bytes) -> Any:
+    """The value of a payload that is fixed bytes.
+
+    Raises:
+        MismatchError: This machine cannot make the value.
+        MalformedError: No value has this payload.
+    """
+    try:
+        return scalars.MAKE[code](payload)
+    except (TypeError, ValueError, LookupError, ArithmeticError, OSError) as error:
+        if code == wire.ZONEINFO:
+            raise MismatchError(
+                f"time zone {payload[:64].decode('utf-8', 'replace')!r} is not known here: {error}",
+                code=ErrorCode.DECODE_FAILED,
+                hint="install time zone data: pip install tzdata",
+            ) from error
+        raise MalformedError(f"extension {code}: {error}") from error
+
+
+def _record(items: list[Any], types: TypeRegistry) -> Any:
+    if len(items) != 4 or type(items[0]) is not str or type(items[1]) is not int:
+        raise MalformedError("a record without name and version")
+    name, version, data, extra = items
+    entry = types.by_name(name)
+    if entry is None or version > entry.version:
+        return Opaque(name, version, data, extra)
+    if version < entry.version:
+        if entry.upgrade is None:
+            raise MismatchError(
+                f"the store has version {version} of {name!r}, and version {entry.version} has no upgrade function",
+                code=ErrorCode.UPGRADE_FAILED,
+                hint="register the class with upgrade=, a function (data, stored version) -> data",
+            )
+        data = _upgraded(entry.upgrade, data, version, name)
+    try:
+        return entry.shape.make(data, extra)
+    except (MismatchError, RecursionError):
+        raise
+    except Exception as error:
+        # The application's own decode function or default factory may raise anything.
+        raise MismatchError(
+            f"the stored {name!r} could not be turned back into an object: {type(error).__name__}: {error}",
+            code=ErrorCode.DECODE_FAILED,
+            hint="look at the cause; it was raised by the decode= function or a default factory of the class",
+        ) from error
+
+
+def _upgraded(upgrade: Any, data: Any, version: int, name: str) -> Any:
+    try:
+        return upgrade(data, version)
+    except Exception as error:
+        # The application's own function may raise anything.
+        raise MismatchError(
+            f"upgrading version {version} of {name!r} failed: {type(error).__name__}: {error}",
+            code=ErrorCode.UPGRADE_FAILED,
+            hint="look at the cause; it was raised by the upgrade= function of the class",
+        ) from error
+
+
+def _opaque_items(value: Opaque) -> list[Any]:
+    if type(value.name) is not str or type(value.version) is not int:
+        raise RefusedError(
+            "an Opaque whose name is no text, or whose version is no whole number",
+            code=ErrorCode.VALUE_UNSUPPORTED,
+            hint="save it as it was loaded",
+        )
+    return [value.name, value.version, value.data, value.extra]
+
+
+def _refused(value: Any, cls: type) -> RefusedError:
+    name = class_name(cls)
+    if cls is memoryview:
+        return RefusedError(
+            "a memoryview is a window onto bytes held elsewhere",
+            code=ErrorCode.VALUE_UNSUPPORTED,
+            hint="save bytes(view)",
+        )
+    if can_register(cls):
+        return RefusedError(
+            f"class {name} is not registered",
+            code=ErrorCode.TYPE_NOT_REGISTERED,
+            hint=f"holdfast.open(types=[{name}]), or put @holdfast.register above the class",
+        )
+    if isinstance(value, _EXACT_ONLY):
+        base = next(base for base in _EXACT_ONLY if isinstance(value, base))
+        return RefusedError(
+            f"{name}, a kind of {base.__name__}, is not registered",
+            code=ErrorCode.TYPE_NOT_REGISTERED,
+            hint=f"holdfast.register({name}, encode=..., decode=...), or save {base.__name__}(value)",
+        )
+    return RefusedError(
+        f"a value of type {name} cannot be saved",
+        code=ErrorCode.VALUE_UNSUPPORTED,
+        hint=f"keep what is needed to make it again, or holdfast.register({name}, encode=..., decode=...)",
+    )

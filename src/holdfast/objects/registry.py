@@ -1,0 +1,227 @@
+"""The classes whose objects can be saved, and the names they are stored under.
+
+Stored bytes name a type by a word, never by a place to import it from. Only a class that the program itself has put
+into a registry can come back; a word that nobody registered comes back as `Opaque`. `GLOBAL` is filled by
+`@holdfast.register`; each store lays a `child` of its own over it for `types=[...]`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable, Iterable
+from enum import Enum
+from typing import Any, TypeVar, overload
+
+from holdfast.errors import ErrorCode, InvalidInputError
+from holdfast.objects import collected, scalars
+from holdfast.objects.fielded import FieldShape, NamedTupleShape, attrs_defaults, dataclass_defaults
+from holdfast.objects.opaque import Opaque
+from holdfast.objects.pydantic_models import ModelShape, is_model
+from holdfast.objects.shapes import CustomShape, EnumShape, Shape, class_name, has_plain_layout
+
+C = TypeVar("C", bound=type)
+
+Upgrade = Callable[[Any, int], Any]
+"""Brings stored data of an older version into the shape of the newest: (data, stored version) -> data."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RegisteredType:
+    """A class, the name and version its objects are stored under, and how they come apart."""
+
+    cls: type
+    name: str
+    version: int
+    upgrade: Upgrade | None
+    shape: Shape
+
+
+class TypeRegistry:
+    """Classes by name and names by class. A child sees what its parent has, also what is added to it later."""
+
+    def __init__(self, parent: TypeRegistry | None = None) -> None:
+        self._parent = parent
+        self._by_name: dict[str, RegisteredType] = {}
+        self._by_class: dict[type, RegisteredType] = {}
+        self._lock = threading.Lock()
+
+    def register(
+        self,
+        cls: type,
+        *,
+        name: str | None = None,
+        version: int = 1,
+        upgrade: Upgrade | None = None,
+        encode: Callable[[Any], Any] | None = None,
+        decode: Callable[[Any], Any] | None = None,
+    ) -> None:
+        """Make the objects of a class savable.
+
+        Args:
+            cls: A dataclass, attrs class, pydantic model, enum or named tuple; any class with encode and decode.
+            name: What its objects are stored under; the name of the class by default.
+            version: Raise it when the stored data of the class changes shape.
+            upgrade: Brings data of an older version into the present shape.
+            encode: Gives the data to store of an object, made of values that can be saved.
+            decode: Gives the object for that data.
+
+        Raises:
+            InvalidInputError: The class cannot be registered like this (`bad-argument`), or the name belongs to another
+                class (`type-name-taken`).
+        """
+        _check_arguments(cls, name, version)
+        entry = RegisteredType(cls, name or class_name(cls), version, upgrade, _shape_of(cls, encode, decode))
+        with self._lock:
+            _check_free(self.by_name(entry.name), entry)
+            # A class that this one replaces stays known: its instances in a notebook can still be saved.
+            self._by_name[entry.name] = entry
+            self._by_class[cls] = entry
+
+    def by_class(self, cls: type) -> RegisteredType | None:
+        """What is registered for exactly this class."""
+        entry = self._by_class.get(cls)
+        if entry is None and self._parent is not None:
+            entry = self._parent.by_class(cls)
+            if entry is not None:
+                # The parent may have learned the name only after this child took it for a class of its own.
+                _check_free(self._by_name.get(entry.name), entry)
+        return entry
+
+    def by_name(self, name: str) -> RegisteredType | None:
+        """What is registered under this name."""
+        entry = self._by_name.get(name)
+        return self._parent.by_name(name) if entry is None and self._parent is not None else entry
+
+    def child(self, types: Iterable[type] = ()) -> TypeRegistry:
+        """A registry laid over this one, with these classes added under their own names."""
+        over = TypeRegistry(self)
+        for cls in types:
+            if over.by_class(cls) is None:
+                over.register(cls)
+        return over
+
+
+def can_register(cls: type) -> bool:
+    """Whether this class can be registered without functions of its own."""
+    return _own_shape(cls) is not None
+
+
+def _shape_of(cls: type, encode: Callable[[Any], Any] | None, decode: Callable[[Any], Any] | None) -> Shape:
+    if encode is not None and decode is not None:
+        return CustomShape(encode, decode)
+    if encode is not None or decode is not None:
+        raise InvalidInputError(
+            f"class {class_name(cls)} was given only one of encode= and decode=",
+            code=ErrorCode.BAD_ARGUMENT,
+            hint="pass both: what encode makes of an object, decode turns back into it",
+        )
+    shape = _own_shape(cls)
+    if shape is None:
+        raise InvalidInputError(
+            f"class {class_name(cls)} is no dataclass, attrs class, pydantic model, enum or named tuple",
+            code=ErrorCode.BAD_ARGUMENT,
+            hint="pass encode= and decode= to register(); on a dataclass, put @holdfast.register above @dataclass",
+        )
+    return shape
+
+
+def _own_shape(cls: type[Any]) -> Shape | None:
+    shape: Shape | None = None
+    if issubclass(cls, Enum):
+        shape = EnumShape(cls)
+    elif issubclass(cls, tuple) and hasattr(cls, "_field_defaults") and hasattr(cls, "_fields"):
+        shape = NamedTupleShape(cls)
+    elif not has_plain_layout(cls):
+        # A dataclass that is a list, say: its items would be lost.
+        shape = None
+    elif dataclasses.is_dataclass(cls):
+        shape = FieldShape(cls, dataclass_defaults(cls))
+    elif hasattr(cls, "__attrs_attrs__"):
+        shape = FieldShape(cls, attrs_defaults(cls))
+    elif is_model(cls):
+        shape = ModelShape(cls)
+    return shape
+
+
+def _check_arguments(cls: type, name: str | None, version: int) -> None:
+    if not isinstance(cls, type):
+        raise InvalidInputError(
+            f"only a class can be registered, not a {type(cls).__qualname__}",
+            code=ErrorCode.BAD_ARGUMENT,
+            hint="pass the class itself, as in holdfast.open(types=[Plan])",
+        )
+    if cls in _KEPT_AS_THEY_ARE or scalars.late_taker(cls) is not None:
+        raise InvalidInputError(
+            f"{class_name(cls)} is saved as it is, and cannot be registered",
+            code=ErrorCode.BAD_ARGUMENT,
+            hint="leave it out; register only classes of your own",
+        )
+    if type(version) is not int or version < 1 or version >= 1 << 63:
+        raise InvalidInputError(
+            f"version={version!r} of class {class_name(cls)} is no whole number from 1",
+            code=ErrorCode.BAD_ARGUMENT,
+            hint="count versions 1, 2, 3 ...",
+        )
+    if name is not None and (type(name) is not str or not name):
+        raise InvalidInputError(
+            f"name={name!r} of class {class_name(cls)} is no text",
+            code=ErrorCode.BAD_ARGUMENT,
+            hint="leave name= out to use the name of the class",
+        )
+
+
+_KEPT_AS_THEY_ARE = {*scalars.TAKE, *collected.TAKE, str, bytes, float, bool, type(None), list, dict, Opaque}
+
+
+def _check_free(taken: RegisteredType | None, entry: RegisteredType) -> None:
+    """A name belongs to one class; the same class defined again (a module reload, a notebook cell) replaces it."""
+    if taken is None or taken.cls is entry.cls:
+        return
+    if (taken.cls.__module__, taken.cls.__qualname__) == (entry.cls.__module__, entry.cls.__qualname__):
+        return
+    raise InvalidInputError(
+        f"the name {entry.name!r} of class {entry.cls.__module__}.{entry.cls.__qualname__} already belongs to "
+        f"{taken.cls.__module__}.{taken.cls.__qualname__}",
+        code=ErrorCode.TYPE_NAME_TAKEN,
+        hint="register one of them under another name: @holdfast.register(name=...)",
+        name=entry.name,
+    )
+
+
+GLOBAL = TypeRegistry()
+"""What `@holdfast.register` fills; every store sees it."""
+
+
+@overload
+def register(cls: C, /) -> C: ...
+@overload
+def register(
+    cls: C,
+    /,
+    *,
+    name: str | None = None,
+    version: int = 1,
+    upgrade: Upgrade | None = None,
+    encode: Callable[[Any], Any] | None = None,
+    decode: Callable[[Any], Any] | None = None,
+) -> C: ...
+@overload
+def register(
+    *,
+    name: str | None = None,
+    version: int = 1,
+    upgrade: Upgrade | None = None,
+    encode: Callable[[Any], Any] | None = None,
+    decode: Callable[[Any], Any] | None = None,
+) -> Callable[[C], C]: ...
+def register(cls: Any = None, /, **options: Any) -> Any:
+    """Make the objects of a class savable in every store: `@holdfast.register`, with or without arguments.
+
+    Takes the arguments of `TypeRegistry.register`. A class that is not yours is registered by a call:
+    `holdfast.register(Tree, encode=..., decode=...)`.
+    """
+    if cls is None:
+        return lambda decorated: register(decorated, **options)
+    GLOBAL.register(cls, **options)
+    return cls

@@ -1,0 +1,40 @@
+"""Reading chunks without trusting the place they come from.
+
+Every chunk is hashed again on its way in and compared with the name it was asked by. What does not match is damage, and
+is reported as such; it never reaches a decoder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from holdfast.errors import IntegrityError
+from holdfast.objects.hashing import hash_chunk
+from holdfast.storage.records import ChunkHash
+
+Read = Callable[[Iterable[ChunkHash]], Mapping[ChunkHash, bytes]]
+"""How chunks are fetched: `Reader.chunks` of a store."""
+
+
+def read_chunks(hashes: Iterable[ChunkHash], read: Read) -> dict[ChunkHash, bytes]:
+    """The plain bytes of all these chunks, each checked against its hash.
+
+    Raises:
+        IntegrityError: A chunk is not there (`chunk-missing`), or is not what its name says (`chunk-damaged`).
+    """
+    wanted = list(dict.fromkeys(hashes))
+    found = read(wanted)
+    checked: dict[ChunkHash, bytes] = {}
+    for name in wanted:
+        data = found.get(name)
+        if data is None:
+            raise IntegrityError.chunk_missing(name)
+        if hash_chunk(data) != name:
+            raise IntegrityError.chunk_damaged(name, why="its bytes do not have this hash")
+        checked[name] = data
+    return checked
+
+
+def read_chunk(name: ChunkHash, read: Read) -> bytes:
+    """The plain bytes of one chunk, checked against its hash."""
+    return read_chunks((name,), read)[name]

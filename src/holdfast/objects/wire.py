@@ -1,0 +1,97 @@
+"""The numbers of the encoding: extension codes, limits, MessagePack headers.
+
+A state is plain MessagePack. What MessagePack has no type for is an extension: a code from the list below and a
+payload, which is either fixed bytes or one MessagePack array of further values. docs/spec/encoding.md has them all.
+A code is never reused or changed once released: stored states live longer than programs.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+import ormsgpack
+
+MAX_DEPTH: Final = 10_000
+"""How deep containers may lie in each other, counted as on the wire: a registered object is two levels."""
+
+MAX_EXTENSION_DEPTH: Final = 200
+"""How deep extensions (tuples, sets, objects ...) may lie in each other: Python hashes, compares and frees such values
+by recursion in C, which must never reach the end of a thread's stack."""
+
+MAX_SIZE: Final = (1 << 32) - 1
+"""How many bytes an encoded value may take: MessagePack has no room for longer lengths."""
+
+MAX_COLLISIONS: Final = 4096
+"""How many members of one set or mapping may have a hash that another member has: past this, building it again takes
+quadratic time, and bytes could be made that keep a reader busy for years."""
+
+BIG_INT: Final = 1
+TUPLE: Final = 2
+SET: Final = 3
+FROZENSET: Final = 4
+PAIRS: Final = 5
+SURROGATES: Final = 6
+BYTEARRAY: Final = 7
+COMPLEX: Final = 8
+RECORD: Final = 9
+DATETIME: Final = 10
+DATE: Final = 11
+TIME: Final = 12
+TIMEDELTA: Final = 13
+TIMEZONE: Final = 14
+ZONEINFO: Final = 15
+DECIMAL: Final = 16
+FRACTION: Final = 17
+UUID: Final = 18
+RANGE: Final = 19
+SLICE: Final = 20
+ELLIPSIS: Final = 21
+DEQUE: Final = 22
+DEFAULTDICT: Final = 23
+ORDEREDDICT: Final = 24
+COUNTER: Final = 25
+PATH: Final = 26
+IPADDRESS: Final = 27
+
+# Without these ormsgpack would flatten tuples, subclasses, enums, dates and the like into plain values on its own.
+PACK_OPTIONS: Final = (
+    ormsgpack.OPT_PASSTHROUGH_BIG_INT
+    | ormsgpack.OPT_PASSTHROUGH_DATACLASS
+    | ormsgpack.OPT_PASSTHROUGH_DATETIME
+    | ormsgpack.OPT_PASSTHROUGH_ENUM
+    | ormsgpack.OPT_PASSTHROUGH_SUBCLASS
+    | ormsgpack.OPT_PASSTHROUGH_TUPLE
+    | ormsgpack.OPT_PASSTHROUGH_UUID
+)
+
+_FIXED_EXTENSIONS: Final = {1: b"\xd4", 2: b"\xd5", 4: b"\xd6", 8: b"\xd7", 16: b"\xd8"}
+
+
+def array_header(count: int) -> bytes:
+    """The bytes that open an array of that many values."""
+    if count < 16:
+        return bytes((0x90 | count,))
+    if count < 1 << 16:
+        return struct.pack(">BH", 0xDC, count)
+    return struct.pack(">BI", 0xDD, count)
+
+
+def map_header(count: int) -> bytes:
+    """The bytes that open a map of that many pairs."""
+    if count < 16:
+        return bytes((0x80 | count,))
+    if count < 1 << 16:
+        return struct.pack(">BH", 0xDE, count)
+    return struct.pack(">BI", 0xDF, count)
+
+
+def extension_header(code: int, size: int) -> bytes:
+    """The bytes that open an extension whose payload has that many bytes."""
+    if size in _FIXED_EXTENSIONS:
+        return _FIXED_EXTENSIONS[size] + bytes((code,))
+    if size < 1 << 8:
+        return struct.pack(">BBB", 0xC7, size, code)
+    if size < 1 << 16:
+        return struct.pack(">BHB", 0xC8, size, code)
+    return struct.pack(">BIB", 0xC9, size, code)

@@ -1,0 +1,117 @@
+"""Compression: smaller or raw, exact on the way back, and never more than was asked for."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast import ErrorCode, IntegrityError
+from holdfast.objects.compression import RAW, ZSTD, compress, expand
+
+
+def damaged(codec: int, data: bytes, size: int) -> IntegrityError:
+    with pytest.raises(IntegrityError) as caught:
+        expand(codec, data, size)
+    assert caught.value.code is ErrorCode.CHUNK_DAMAGED
+    return caught.value
+
+
+@given(st.one_of(st.binary(max_size=300), st.binary(max_size=5).map(lambda data: data * 200)))
+def test_what_goes_in_comes_out(data):
+    codec, packed = compress(data)
+    assert len(packed) <= len(data)
+    assert expand(codec, packed, len(data)) == data
+
+
+def test_what_does_not_get_smaller_stays_raw():
+    for data in (b"", b"x" * 10, os.urandom(5000)):
+        assert compress(data) == (RAW, data)
+
+
+def test_text_gets_smaller():
+    data = b'{"role": "user", "content": "hello"}' * 100
+    codec, packed = compress(data)
+    assert codec == ZSTD
+    assert len(packed) < len(data) / 10
+
+
+@given(st.binary(max_size=200), st.integers(0, 400))
+def test_bytes_that_are_no_frame_are_damage(data, size):
+    if data[:4] != b"\x28\xb5\x2f\xfd":
+        damaged(ZSTD, data, size)
+
+
+@given(st.data())
+def test_a_changed_frame_is_damage_or_has_the_size_that_was_asked_for(data):
+    plain = b"hello world, " * 40
+    packed = bytearray(compress(plain)[1])
+    position = data.draw(st.integers(0, len(packed) - 1))
+    packed[position] ^= 1 << data.draw(st.integers(0, 7))
+    try:
+        back = expand(ZSTD, bytes(packed), len(plain))
+    except IntegrityError:
+        return
+    assert len(back) == len(plain)
+
+
+def test_a_wrong_size_is_damage():
+    data = b"abc" * 100
+    codec, packed = compress(data)
+    for size in (0, len(data) - 1, len(data) + 1, 1 << 40):
+        damaged(codec, packed, size)
+        damaged(RAW, data, size)
+
+
+def test_bytes_after_the_frame_are_damage():
+    data = b"abc" * 100
+    packed = compress(data)[1]
+    damaged(ZSTD, packed + b"x", len(data))
+    damaged(ZSTD, packed + packed, 2 * len(data))
+
+
+def test_a_frame_that_unfolds_to_more_than_was_stored_is_damage():
+    bomb = zstandard.ZstdCompressor(level=19).compress(b"\0" * (64 << 20))
+    assert len(bomb) < 10_000
+    damaged(ZSTD, bomb, 1000)
+
+
+def test_a_frame_that_hides_its_size_is_damage():
+    silent = zstandard.ZstdCompressor(write_content_size=False).compress(b"\0" * (1 << 20))
+    damaged(ZSTD, silent, 1 << 20)
+
+
+def test_a_frame_that_lies_about_its_size_is_damage():
+    plain = b"\0" * 100_000
+    packed = bytearray(zstandard.ZstdCompressor().compress(plain))
+    claimed = zstandard.get_frame_parameters(bytes(packed)).content_size
+    at = bytes(packed).index(claimed.to_bytes(4, "little"))
+    packed[at : at + 4] = (1000).to_bytes(4, "little")
+    assert zstandard.get_frame_parameters(bytes(packed)).content_size == 1000
+    damaged(ZSTD, bytes(packed), 1000)
+
+
+def test_an_unknown_codec_is_damage():
+    damaged(7, b"abc", 3)
+
+
+def test_threads_do_not_share_a_compressor():
+    texts = [bytes([number]) * 3000 + os.urandom(100) for number in range(8)]
+    wrong = []
+
+    def work(text: bytes) -> None:
+        for _ in range(200):
+            codec, packed = compress(text)
+            if expand(codec, packed, len(text)) != text:
+                wrong.append(text)
+
+    threads = [threading.Thread(target=work, args=(text,)) for text in texts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong

@@ -1,0 +1,123 @@
+"""A state as chunks: named by what is in them, checked on the way back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from blake3 import blake3
+from hypothesis import given
+from tests.unit.objects.samples import TYPES, Step, records
+
+from holdfast import ErrorCode, IntegrityError, InvalidInputError, UnsupportedError
+from holdfast.objects.hashing import hash_chunk
+from holdfast.objects.state import EncodedState, decode_state, encode_state
+from holdfast.objects.verified import read_chunks
+from holdfast.storage.records import ChunkHash
+from holdfast.testing.values import identical, values
+
+LARGE = {
+    "messages": [{"role": "user", "content": f"message {number} " * 20} for number in range(500)],
+    "n": (1, 2),
+}
+
+
+class Shelf:
+    """A place for chunks."""
+
+    def __init__(self, encoded: EncodedState) -> None:
+        self.chunks = {chunk.hash: chunk.data for chunk in encoded.chunks}
+
+    def read(self, hashes: Any) -> dict[ChunkHash, bytes]:
+        return {name: self.chunks[name] for name in hashes if name in self.chunks}
+
+
+@given(values(records=records()))
+def test_a_state_comes_back_identical(value):
+    encoded = encode_state(value, TYPES)
+    assert identical(decode_state(encoded.root, Shelf(encoded).read, TYPES), value)
+
+
+def test_a_chunk_is_named_by_the_hash_of_its_bytes():
+    encoded = encode_state(LARGE, TYPES)
+    assert encoded.root in {chunk.hash for chunk in encoded.chunks}
+    for chunk in encoded.chunks:
+        assert chunk.hash == blake3(chunk.data).digest() == hash_chunk(chunk.data)
+
+
+@given(values())
+def test_the_same_value_has_the_same_root(value):
+    again = decode_state((first := encode_state(value, TYPES)).root, Shelf(first).read, TYPES)
+    assert encode_state(again, TYPES).root == first.root
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (1, 1.0), (1, True), (0.0, -0.0), ("1", 1), ([1], (1,)), ({1}, frozenset([1])), (b"x", bytearray(b"x")),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}), (None, False), ("", b""), ([], {}), (1 << 64, float(1 << 64)),
+    ],
+)  # fmt: skip
+def test_values_that_only_look_alike_have_different_roots(one, other):
+    assert encode_state(one, TYPES).root != encode_state(other, TYPES).root
+
+
+def test_sets_have_one_root_whatever_order_they_were_filled_in():
+    assert encode_state(set("abcdef"), TYPES).root == encode_state(set("fedcba"), TYPES).root
+
+
+def test_what_cannot_be_saved_makes_no_chunk_and_has_a_path():
+    with pytest.raises(InvalidInputError) as caught:
+        encode_state({**LARGE, "tools": [Step("a", object())]}, TYPES)
+    assert caught.value.details["path"] == "state['tools'][0].inputs"
+
+
+@pytest.mark.parametrize("state", [{"a": 1}, LARGE], ids=["small", "large"])
+def test_a_missing_chunk_is_an_error(state):
+    encoded = encode_state(state, TYPES)
+    for chunk in encoded.chunks:
+        shelf = Shelf(encoded)
+        del shelf.chunks[chunk.hash]
+        with pytest.raises(IntegrityError) as caught:
+            decode_state(encoded.root, shelf.read, TYPES)
+        assert caught.value.code is ErrorCode.CHUNK_MISSING
+        assert caught.value.details["chunk"] == chunk.hash.hex()
+
+
+@pytest.mark.parametrize("state", [{"a": 1}, LARGE], ids=["small", "large"])
+def test_a_damaged_chunk_is_an_error_whatever_bit_it_is(state):
+    encoded = encode_state(state, TYPES)
+    for chunk in encoded.chunks:
+        for position in range(0, len(chunk.data), max(1, len(chunk.data) // 50)):
+            shelf = Shelf(encoded)
+            changed = bytearray(chunk.data)
+            changed[position] ^= 4
+            shelf.chunks[chunk.hash] = bytes(changed)
+            with pytest.raises(IntegrityError) as caught:
+                decode_state(encoded.root, shelf.read, TYPES)
+            assert caught.value.code is ErrorCode.CHUNK_DAMAGED
+
+
+@pytest.mark.parametrize("data", [b"", b"\x00", b"\xee\x01", b"\xff"])
+def test_a_chunk_of_an_unknown_kind_asks_for_a_newer_version(data):
+    root = hash_chunk(data)
+    with pytest.raises(UnsupportedError) as caught:
+        decode_state(root, lambda hashes: {root: data}, TYPES)
+    assert caught.value.code is ErrorCode.FORMAT_TOO_NEW
+
+
+def test_chunks_are_asked_for_once_and_returned_by_name():
+    asked = []
+
+    def read(hashes: Any) -> dict[ChunkHash, bytes]:
+        asked.extend(hashes)
+        return {hash_chunk(b"a"): b"a", hash_chunk(b"b"): b"b"}
+
+    names = [hash_chunk(b"a"), hash_chunk(b"b"), hash_chunk(b"a")]
+    assert read_chunks(names, read) == {names[0]: b"a", names[1]: b"b"}
+    assert asked == names[:2]
+
+
+def test_a_short_hash_never_passes_for_a_chunk():
+    with pytest.raises(IntegrityError):
+        read_chunks([ChunkHash(b"")], lambda hashes: {ChunkHash(b""): b""})
