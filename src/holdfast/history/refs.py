@@ -14,7 +14,7 @@ nothing, or more than one thing, is an error that says what there is instead.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NoReturn
 
@@ -32,7 +32,7 @@ _HEX = re.compile(r"[0-9a-f]{4,64}")
 _SHOWN = 10
 """Candidates listed for an ambiguous prefix: enough to choose from, few enough to read."""
 
-Kind = Literal["head", "tag", "seq", "name"]
+Kind = Literal["head", "tag", "seq", "id", "name"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def resolve(reader: Reader, session: str, branch: str, ref: str | Checkpoint) ->
         NotFoundError: It names nothing that is there, or more than one thing.
         InvalidInputError: It is not a ref.
     """
-    parsed = Ref("name", ref.id, 0, ref.id) if isinstance(ref, Checkpoint) else parse(ref)
+    parsed = Ref("id", ref.id, 0, ref.id) if isinstance(ref, Checkpoint) else parse(ref)
     start = _start(reader, session, branch, parsed)
     if not parsed.back:
         return start
@@ -121,15 +121,15 @@ def _start(reader: Reader, session: str, branch: str, ref: Ref) -> CheckpointRow
     if ref.kind == "seq":
         rows = reader.checkpoints(Query(session=session, seq=int(ref.value), limit=1))
         return rows[0] if rows else _missing(reader, session, ref, f"there is no checkpoint #{ref.value}")
-    head = find_head(reader, session, ref.value)
-    return head if head is not None else _by_prefix(reader, session, ref)
+    head = find_head(reader, session, ref.value) if ref.kind == "name" else None
+    return head if head is not None else _by_id(reader, session, ref)
 
 
-def _by_prefix(reader: Reader, session: str, ref: Ref) -> CheckpointRow:
+def _by_id(reader: Reader, session: str, ref: Ref) -> CheckpointRow:
     prefix = ref.value.lower()
     if not _HEX.fullmatch(prefix):
         return _missing(reader, session, ref, f"there is no branch {ref.value!r}")
-    rows = reader.checkpoints(Query(session=session, id_prefix=prefix, limit=_SHOWN + 1))
+    rows = _with_prefix(reader, session, prefix)
     if len(rows) == 1:
         return rows[0]
     if not rows:
@@ -143,6 +143,14 @@ def _by_prefix(reader: Reader, session: str, ref: Ref) -> CheckpointRow:
         ref=ref.text,
         candidates=[row.id.hex() for row in rows[:_SHOWN]],
     )
+
+
+def _with_prefix(reader: Reader, session: str, prefix: str) -> Sequence[CheckpointRow]:
+    if len(prefix) < 64:
+        return reader.checkpoints(Query(session=session, id_prefix=prefix, limit=_SHOWN + 1))
+    # A whole id is found directly, however many checkpoints the session has.
+    row = reader.checkpoint(CheckpointId(bytes.fromhex(prefix)))
+    return [row] if row is not None and row.session == session and not row.hidden else []
 
 
 def missing_head(reader: Reader, session: str, branch: str) -> NoReturn:
@@ -175,7 +183,7 @@ def _missing(reader: Reader, session: str, ref: Ref, why: str) -> NoReturn:
     if reader.session(session) is None:
         missing_head(reader, session, ref.value)
     hint = "s.log() (holdfast list) shows what there is"
-    if ref.kind == "name":
+    if ref.kind in ("name", "id"):
         elsewhere = _elsewhere(reader, ref.value)
         if elsewhere is not None:
             why, hint = (

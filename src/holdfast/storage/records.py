@@ -31,6 +31,8 @@ class Chunk:
 
     hash: ChunkHash
     data: bytes
+    base: ChunkHash | None = None
+    """A chunk of an earlier state that is probably much like this one; it need not be there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from holdfast.history.names import check_branch, check_label, check_session, che
 from holdfast.history.refs import resolve
 from holdfast.history.walk import ancestors
 from holdfast.objects.build import build
+from holdfast.objects.memo import StateMemo
 from holdfast.objects.registry import TypeRegistry, can_register
 from holdfast.objects.state import EncodedState, decode_state, encode_state
 from holdfast.storage.ports import Reader
@@ -43,6 +44,7 @@ class Session:
         )
         self._branch = check_branch(branch)
         self._expected: Expectation = UNSET
+        self._memo: StateMemo | None = None
         # Agent and project never change once a session has them, so one reading serves all saves.
         self._owner: SessionRow | None = None
 
@@ -204,7 +206,7 @@ class Session:
         return Checkpoint(*changing.retag(self._change(), ref, remove=check_tags(tags)))
 
     def _encode(self, state: Any) -> EncodedState:
-        return encode_state(state, self._parts.types)
+        return encode_state(state, self._parts.types, self._memo)
 
     def _save(
         self,
@@ -232,6 +234,8 @@ class Session:
         row = save_encoded(
             parts.backend, intent, encoded, draft, now=parts.clock(), app_version=parts.app_version
         )
+        # Only now are the chunks in the store; before, a save that failed would have counted as kept.
+        self._memo = encoded.memo
         self._branch, self._expected = row.branch, row.id
         if self._owner is None:
             with parts.backend.reader() as reader:

@@ -1,0 +1,74 @@
+"""Encoding the items of a large container: in bulk first, one by one where it is cut.
+
+`packing` answers for every value that ormsgpack writes without asking, by looking at all of them. In a large state that
+is mostly unchanged the look costs as much as the encoding, so here it is left to the caller, run by run: a run whose
+bytes are those of a run that held no bytes at all holds no bytearray either.
+"""
+
+from __future__ import annotations
+
+import gc
+from typing import Any, Final
+
+import ormsgpack
+
+from holdfast.objects import wire
+from holdfast.objects.codec import encode_value
+from holdfast.objects.registry import TypeRegistry
+
+_UNASKED: Final = frozenset((bytearray, memoryview, ormsgpack.Ext, ormsgpack.Fragment))
+
+
+class UnaskedError(Exception):
+    """A value among the items was written as something that it is not."""
+
+
+class BulkPacker:
+    """Encodes values to the same bytes as `encode_value`, but for those that are written without asking."""
+
+    def __init__(self, types: TypeRegistry) -> None:
+        self._types = types
+        self._failure: BaseException | None = None
+
+    def pack(self, value: Any) -> bytes:
+        """The encoded value.
+
+        Raises:
+            InvalidInputError: It cannot be saved.
+        """
+        try:
+            return ormsgpack.packb(value, self._answer, wire.PACK_OPTIONS)
+        except (TypeError, RecursionError):
+            # ormsgpack swallows what a callback raises; Ctrl-C and the like must not end here.
+            if self._failure is not None and not isinstance(self._failure, Exception):
+                raise self._failure from None
+            self._failure = None
+            return encode_value(value, self._types)
+
+    def _answer(self, value: Any) -> ormsgpack.Fragment:
+        try:
+            return ormsgpack.Fragment(encode_value(value, self._types))
+        except BaseException as error:
+            self._failure = error
+            raise
+
+
+def has_binary(items: list[Any], encoded: bytes | memoryview) -> bool:
+    """Whether there are bytes among the values of these items.
+
+    Raises:
+        UnaskedError: There is a bytearray or the like, which was written as bytes.
+    """
+    data = bytes(encoded) if isinstance(encoded, memoryview) else encoded
+    # The marks of binary data; where none of them occurs, nothing of the kind was written. They occur by chance too.
+    if not (b"\xc4" in data or b"\xc5" in data or b"\xc6" in data):
+        return False
+    found = False
+    level: list[Any] = items
+    while level:
+        kinds = set(map(type, level))
+        if not _UNASKED.isdisjoint(kinds):
+            raise UnaskedError
+        found = found or bytes in kinds
+        level = gc.get_referents(*[item for item in level if type(item) is dict or type(item) is list])
+    return found

@@ -1,0 +1,79 @@
+"""Where a sequence is cut into runs: by content, so that an edit moves only the cuts around it.
+
+After each item its hash is compared with a chance that grows with the third power of what the run holds already. Runs
+are therefore rarely much shorter or longer than the aim (a Weibull distribution of shape 4), and which items end a run
+depends on the items alone, not on how they came there. Everything is whole numbers: a rounding difference between two
+machines would give one state two roots. The figures are part of the format (docs/spec/tree.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import xxhash
+
+
+@dataclass(frozen=True, slots=True)
+class Cuts:
+    """The figures by which a state is cut. Tests use small ones, so that small states have all there is."""
+
+    item_limit: int
+    """Encoded bytes; a larger value becomes a node, a smaller one stays whole where it is."""
+    leaf_scale: int
+    """Bytes; runs of items have 0.906 of this on average, and never twice this and an item more."""
+    index_scale: int
+    """Entries; the same for an index."""
+    node_weight: int
+    """What a node counts for when runs are cut. It has bytes at its own right edge, and counting those would end the
+    run of a state with one long list and a few short values half of the time: two chunks a save instead of one."""
+    piece_min: int
+    piece_mean: int
+    piece_max: int
+    """Bytes; for values that are cut without regard to what is in them (FastCDC)."""
+    node_depth: int
+    """Nodes in nodes; what lies deeper is cut as plain bytes. Agents' states have three or four."""
+
+    def ends_leaf(self, number: int, weight: int, total: int) -> bool:
+        """Whether an item with that token and weight ends a run that has `total` with it."""
+        # Without the limit, items made for the purpose would never end a run.
+        if total >= 2 * self.leaf_scale:
+            return True
+        return number * self.leaf_scale**4 < (4 * weight * total**3) << 64
+
+    def ends_index(self, name: bytes, count: int) -> bool:
+        """Whether an entry ends an index that has `count` with it. Hashes are random enough to decide by."""
+        if count >= 2 * self.index_scale:
+            return True
+        return count > 1 and int.from_bytes(name[:8], "big") * self.index_scale**4 < (4 * count**3) << 64
+
+    def pieces(self, data: bytes) -> list[bytes]:
+        """A long value cut by its bytes."""
+        # 26 ms to import, and only very long values need it.
+        from pyfastcdc import FastCDC
+
+        chunker: Any = FastCDC(
+            min_size=self.piece_min,
+            avg_size=self.piece_mean,
+            max_size=self.piece_max,
+            normalized_chunking=1,
+            seed=0,
+        )
+        return [data[cut.offset : cut.offset + cut.length] for cut in chunker.cut_buf(data)]
+
+
+FORMAT_0: Final = Cuts(
+    item_limit=16_384,
+    leaf_scale=18_000,
+    index_scale=36,
+    node_weight=4_096,
+    piece_min=4_096,
+    piece_mean=16_384,
+    piece_max=65_536,
+    node_depth=32,
+)
+
+
+def token(item: bytes | memoryview) -> int:
+    """The number that stands for an item when cuts are decided."""
+    return xxhash.xxh3_64_intdigest(item)

@@ -1,0 +1,141 @@
+"""A tree of chunks back to the encoded state: parts are fetched level by level and put where they were cut out.
+
+Every chunk is checked against its hash, and every part against the size its parent says it has, before anything is
+put together: bytes made for the purpose cannot make a small store unfold into an endless state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from holdfast.errors import ErrorCode, StateError, UnsupportedError
+from holdfast.objects import nodes
+from holdfast.objects.nodes import Entry, MalformedNodeError, Node, Parts
+from holdfast.objects.verified import Read, read_chunk, read_chunks
+from holdfast.storage.records import ChunkHash
+
+MAX_STATE_BYTES: Final = 1 << 32
+"""The largest state that is put together: 4 GiB encoded. A claim of more is damage or an attack."""
+_MAX_ROUNDS: Final = 200
+"""Nodes lie at most 64 deep in each other, and an index over 4 GiB has few levels."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Ref:
+    """A part that has not been fetched: the chunk, and how many levels of index lie under it."""
+
+    entry: Entry
+    level: int
+
+
+_Piece = bytes | memoryview | _Ref
+
+
+def join_state(root: ChunkHash, read: Read) -> bytes | memoryview:
+    """The encoded state under `root`.
+
+    Raises:
+        IntegrityError: A chunk is missing or damaged.
+        StateError: The chunks are what their hashes say, but no state (`decode-failed`).
+        UnsupportedError: A newer version of holdfast wrote it.
+    """
+    try:
+        start = open_root(root, read)
+        return join_node(start, read) if isinstance(start, Node) else start
+    except MalformedNodeError as error:
+        raise not_a_state(root, error) from error
+
+
+def open_root(root: ChunkHash, read: Read) -> Node | memoryview:
+    """The node that a state is, or its encoded bytes where it is small."""
+    data = memoryview(read_chunk(root, read))
+    kind = data[0] if data else 0
+    if kind == nodes.WHOLE:
+        return data[1:]
+    if kind != nodes.TREE:
+        raise UnsupportedError(
+            f"chunk {root.hex()} is of a kind that this version does not know",
+            code=ErrorCode.FORMAT_TOO_NEW,
+            hint="upgrade holdfast: the state was saved by a newer version",
+            chunk=root.hex(),
+        )
+    return nodes.parse_node(data[1:])
+
+
+def join_node(node: Node, read: Read) -> bytes:
+    """The encoded bytes of the value that a node stands for."""
+    _check(node.size <= MAX_STATE_BYTES, f"a state that claims {node.size} bytes")
+    return b"".join(_fetched(list(node_pieces(node)), read))
+
+
+def not_a_state(root: ChunkHash, error: Exception) -> StateError:
+    """The error for chunks that hash right and say nothing."""
+    return StateError(
+        f"the chunks under {root.hex()} are no state: {error}",
+        code=ErrorCode.DECODE_FAILED,
+        hint="the store was written by something else than holdfast; load another checkpoint",
+        chunk=root.hex(),
+    )
+
+
+def node_pieces(node: Node) -> Iterator[_Piece]:
+    """The parts of a node from left to right, fetched or not, with the sizes checked."""
+    header = node.header()
+    size = len(header)
+    yield header
+    for depth, level in enumerate(node.levels):
+        for entry in level:
+            size += entry.size
+            yield _Ref(entry, len(node.levels) - depth - 1)
+    for piece in _part_pieces(node.tail):
+        size += len(piece) if not isinstance(piece, _Ref) else piece.entry.size
+        yield piece
+    _check(size == node.size, f"parts of {size} bytes in a node of {node.size}")
+
+
+def _check(fits: bool, why: str) -> None:  # noqa: FBT001 - reads as what it is
+    if not fits:
+        raise MalformedNodeError(why)
+
+
+def _part_pieces(parts: Parts) -> Iterator[_Piece]:
+    for position, part in enumerate(parts):
+        if position % 2:
+            yield from node_pieces(nodes.parse_node(part))
+        else:
+            yield part
+
+
+def _fetched(pieces: list[_Piece], read: Read) -> list[bytes | memoryview]:
+    for _ in range(_MAX_ROUNDS):
+        refs = [piece for piece in pieces if isinstance(piece, _Ref)]
+        if not refs:
+            return [piece for piece in pieces if not isinstance(piece, _Ref)]
+        found = read_chunks((ref.entry.hash for ref in refs), read)
+        opened: list[_Piece] = []
+        for piece in pieces:
+            if isinstance(piece, _Ref):
+                opened.extend(_opened(piece, found[piece.entry.hash]))
+            else:
+                opened.append(piece)
+        pieces = opened
+    raise MalformedNodeError("a tree that does not end")
+
+
+def _opened(ref: _Ref, chunk: bytes) -> list[_Piece]:
+    data = memoryview(chunk)
+    kind, body = (data[0] if data else 0), data[1:]
+    pieces: list[_Piece]
+    if ref.level == 0 and kind == nodes.LEAF:
+        pieces = [body]
+    elif ref.level == 0 and kind == nodes.MIXED:
+        pieces = list(_part_pieces(nodes.parse_parts(body)))
+    elif ref.level > 0 and kind == nodes.INDEX:
+        pieces = [_Ref(entry, ref.level - 1) for entry in nodes.parse_entries(body)]
+    else:
+        raise MalformedNodeError(f"a chunk of kind {kind} at level {ref.level}")
+    size = sum(piece.entry.size if isinstance(piece, _Ref) else len(piece) for piece in pieces)
+    _check(size == ref.entry.size, f"{size} bytes under an entry of {ref.entry.size}")
+    return pieces

@@ -1,0 +1,143 @@
+"""The bytes of a tree: what chunks hold, and how a large value stands in its parent.
+
+An encoded state is one long byte string. Where a part of it is large, the part is cut out and a *node* stands in its
+place: the kind of value, its size, and its content as a sequence of runs. A full run is a chunk of its own; the runs
+at the right edge, which the next save is likely to change, stay inside the node, one for each level of the index:
+
+    [ kind, count, size, [ entries of level n, ..., entries of level 1 ], tail ]
+
+Read from left to right that is the whole sequence: what lies under the highest entries comes first, the tail last. An
+entry is 44 bytes: the hash of a chunk, and the items and encoded bytes under it. Putting the parts back in place gives
+the encoded state again, byte for byte, so nothing above this needs to know that it was ever cut.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any, Final
+
+import ormsgpack
+
+from holdfast.objects import wire
+from holdfast.storage.records import ChunkHash
+
+# The first byte of a chunk. Numbers are never reused.
+WHOLE: Final = 1
+"""A whole encoded state."""
+TREE: Final = 2
+"""A state that is a node."""
+LEAF: Final = 3
+"""A run of encoded items."""
+MIXED: Final = 4
+"""A run in which nodes stand for large items: literal bytes and nodes in turn."""
+INDEX: Final = 5
+"""Entries of the level below."""
+
+LIST: Final = 0
+DICT: Final = 1
+RAW: Final = 2
+"""A text, bytes or any other value, cut without regard to what is in it; its items are bytes."""
+
+_ENTRY: Final = struct.Struct(">32sIQ")
+ENTRY_SIZE: Final = _ENTRY.size
+
+_MAX_LEVELS: Final = 40
+"""Each level holds at least two of the one below, and a count has 32 bits."""
+
+Parts = list[bytes]
+"""Literal bytes and nodes in turn, beginning with literal bytes."""
+
+
+class MalformedNodeError(Exception):
+    """These bytes are no node or no chunk of a tree."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A chunk as its parent knows it."""
+
+    hash: ChunkHash
+    count: int
+    """Items under it; for RAW, bytes."""
+    size: int
+    """Encoded bytes under it."""
+
+    def pack(self) -> bytes:
+        """The entry as it stands in an index or a node."""
+        return _ENTRY.pack(self.hash, self.count, self.size)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A large value, taken apart."""
+
+    kind: int
+    count: int
+    size: int
+    levels: list[list[Entry]]
+    """The highest level first; the last one has the entries of leaves."""
+    tail: Parts
+
+    def pack(self) -> bytes:
+        """The node as it stands in its parent."""
+        levels = [b"".join(entry.pack() for entry in level) for level in self.levels]
+        return ormsgpack.packb([self.kind, self.count, self.size, levels, self.tail])
+
+    def header(self) -> bytes:
+        """The bytes that open the value, before its items."""
+        if self.kind == LIST:
+            return wire.array_header(self.count)
+        return wire.map_header(self.count) if self.kind == DICT else b""
+
+
+def parse_node(data: bytes | memoryview) -> Node:
+    """The node that `Node.pack` made these bytes of.
+
+    Raises:
+        MalformedNodeError: They are none.
+    """
+    match _unpack(data):
+        case [int(kind), int(count), int(size), list(levels), list(tail)] if kind in (LIST, DICT, RAW):
+            pass
+        case _:
+            raise MalformedNodeError("no node")
+    if len(levels) > _MAX_LEVELS:
+        raise MalformedNodeError(f"an index of {len(levels)} levels")
+    if not all(type(part) is bytes for part in tail) or count < 0 or size < 0:
+        raise MalformedNodeError("a node with odd parts")
+    return Node(kind, count, size, [parse_entries(level) for level in levels], tail)
+
+
+def parse_entries(data: Any) -> list[Entry]:
+    """The entries of a level, or of an index chunk."""
+    if not isinstance(data, bytes | memoryview) or len(data) % ENTRY_SIZE:
+        raise MalformedNodeError("an index of odd size")
+    return [Entry(ChunkHash(name), count, size) for name, count, size in _ENTRY.iter_unpack(data)]
+
+
+def parse_parts(data: bytes | memoryview) -> Parts:
+    """The literal bytes and nodes of a mixed leaf."""
+    parts = _unpack(data)
+    if type(parts) is not list or not all(type(part) is bytes for part in parts):
+        raise MalformedNodeError("a mixed leaf with odd parts")
+    return parts
+
+
+def leaf_chunk(parts: Parts) -> bytes:
+    """The chunk of a run: plain where no node stands in it."""
+    if len(parts) == 1:
+        return bytes((LEAF,)) + parts[0]
+    return bytes((MIXED,)) + ormsgpack.packb(parts)
+
+
+def index_chunk(entries: list[Entry]) -> bytes:
+    """The chunk of a full index."""
+    return bytes((INDEX,)) + b"".join(entry.pack() for entry in entries)
+
+
+def _unpack(data: bytes | memoryview) -> Any:
+    try:
+        return ormsgpack.unpackb(data)
+    except ValueError as error:
+        raise MalformedNodeError(str(error)) from error

@@ -1,0 +1,125 @@
+"""A part of a state by its path: the same as loading everything and taking the part, with less read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.property.test_tree import ITEMS, SMALL
+
+from holdfast import ErrorCode, InvalidInputError, NotFoundError
+from holdfast.objects.cutting import FORMAT_0
+from holdfast.objects.registry import GLOBAL
+from holdfast.objects.selection import parse_path, select_part
+from holdfast.objects.state import encode_state
+from holdfast.testing.values import identical
+
+
+class Counted:
+    """A state whose chunks are counted as they are read."""
+
+    def __init__(self, value: Any, cuts: Any = SMALL) -> None:
+        encoded = encode_state(value, GLOBAL, cuts=cuts)
+        self._chunks = {chunk.hash: chunk.data for chunk in encoded.chunks}
+        self.root = encoded.root
+        self.reads = 0
+
+    def read(self, names):
+        wanted = list(names)
+        self.reads += len(wanted)
+        return {name: self._chunks[name] for name in wanted if name in self._chunks}
+
+    def select(self, path: str) -> Any:
+        return select_part(self.root, path, self.read, GLOBAL)
+
+    def __len__(self) -> int:
+        return len(self._chunks)
+
+
+TABLES = st.dictionaries(
+    st.text("abc", min_size=1, max_size=3), st.lists(ITEMS, max_size=80), min_size=1, max_size=6
+)
+
+
+@given(TABLES, st.data())
+def test_a_part_is_what_the_whole_has_there(tables, data):
+    state = Counted(tables)
+    name = data.draw(st.sampled_from(list(tables)))
+    assert identical(state.select(""), tables)
+    assert identical(state.select(name), tables[name])
+    assert identical(state.select(f"['{name}']"), tables[name])
+    start, stop = data.draw(st.integers(-90, 90)), data.draw(st.integers(-90, 90))
+    assert identical(state.select(f"{name}[{start}:{stop}]"), tables[name][start:stop])
+    assert identical(state.select(f"{name}[{start}:]"), tables[name][start:])
+    assert identical(state.select(f"{name}[:{stop}]"), tables[name][:stop])
+    if tables[name]:
+        index = data.draw(st.integers(-len(tables[name]), len(tables[name]) - 1))
+        assert identical(state.select(f"{name}[{index}]"), tables[name][index])
+
+
+@given(st.dictionaries(st.integers(0, 999).map("k{}".format), ITEMS, min_size=1, max_size=150), st.data())
+def test_a_key_of_a_large_dict_is_found_wherever_it_is(state, data):
+    key = data.draw(st.sampled_from(list(state)))
+    assert identical(Counted({"d": state}).select(f"d.{key}"), state[key])
+
+
+def test_the_newest_messages_of_a_long_list_are_read_without_the_rest():
+    messages = [{"role": "user", "n": n, "content": f"message {n} " * 60} for n in range(20_000)]
+    state = Counted({"messages": messages, "context": {"k": ["v"] * 5000}}, FORMAT_0)
+    assert state.select("messages[-20:]") == messages[-20:]
+    assert state.reads < 10 < len(state) // 10
+    state.reads = 0
+    assert state.select("messages[12345].content") == messages[12345]["content"]
+    assert state.reads < 10
+
+
+@pytest.mark.parametrize(
+    ("path", "steps"),
+    [
+        ("", []),
+        ("a", ["a"]),
+        ("a.b.c", ["a", "b", "c"]),
+        ("a b", ["a b"]),
+        ("[0]", [0]),
+        ("a[-3]", ["a", -3]),
+        ("a[1:2].b", ["a", slice(1, 2), "b"]),
+        ("a[:]", ["a", slice(None, None)]),
+        ("a['x.y'][\"z'\"]", ["a", "x.y", "z'"]),
+    ],
+)
+def test_the_grammar_of_paths(path, steps):
+    assert parse_path(path) == steps
+
+
+@pytest.mark.parametrize(
+    "path", [".a", "a..b", "a.", "a[", "a[]", "a[x]", "a[1", "a]", "[1]b", "a['b]", "a[1:2:3]", "."]
+)
+def test_what_is_not_a_path_says_so(path):
+    with pytest.raises(InvalidInputError) as caught:
+        parse_path(path)
+    assert caught.value.code is ErrorCode.BAD_PATH
+
+
+@given(st.text("ab.[]'\"0:-1 ", max_size=12))
+def test_any_text_is_a_path_or_an_error(text):
+    state = Counted({"a": list(range(100)), "b": {"a": "x" * 200}})
+    try:
+        state.select(text)
+    except (InvalidInputError, NotFoundError):
+        pass
+    else:
+        assert parse_path(text) is not None
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["x", "a[100]", "a[-101]", "a.b", "b[0]", "b.c", "a[3].x", "b.a.x", "b.a.upper", "n.real.__class__"],
+)
+def test_what_is_not_there_says_what_is(path):
+    state = Counted({"a": list(range(100)), "b": {"a": "x" * 200}, "n": 3})
+    with pytest.raises(NotFoundError) as caught:
+        state.select(path)
+    assert caught.value.code is ErrorCode.PATH_MISSING
+    assert caught.value.details["path"].startswith("state")

@@ -1,0 +1,163 @@
+"""The tree of a large state: the same value has the same root whatever led to it, and comes back as it was.
+
+The figures are small, so that states of a few hundred bytes have nodes in nodes, indexes over indexes and full runs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.objects.cutting import Cuts
+from holdfast.objects.registry import GLOBAL
+from holdfast.objects.state import EncodedState, decode_state, encode_state
+from holdfast.storage.records import ChunkHash
+from holdfast.testing.values import identical, values
+
+SMALL = Cuts(
+    item_limit=48,
+    leaf_scale=64,
+    index_scale=3,
+    node_weight=32,
+    piece_min=64,
+    piece_mean=256,
+    piece_max=1024,
+    node_depth=8,
+)
+
+
+class Chunks(dict[ChunkHash, bytes]):
+    """A store of plain chunks that counts what it is given."""
+
+    def save(self, value: Any, memo: Any = None) -> EncodedState:
+        encoded = encode_state(value, GLOBAL, memo, cuts=SMALL)
+        self.update((chunk.hash, chunk.data) for chunk in encoded.chunks)
+        return encoded
+
+    def load(self, root: ChunkHash) -> Any:
+        return decode_state(root, lambda names: {name: self[name] for name in names if name in self}, GLOBAL)
+
+
+ITEMS = (
+    st.text(max_size=12) | st.integers() | st.lists(st.integers(0, 9), max_size=30) | st.binary(max_size=80)
+)
+EDITS = st.lists(
+    st.tuples(
+        st.sampled_from(["append", "set", "insert", "delete", "trim", "reverse"]), st.integers(0, 99), ITEMS
+    ),
+    max_size=12,
+)
+
+
+def edited(items: list[Any], edits: list[tuple[str, int, Any]]) -> list[list[Any]]:
+    versions, now = [items], list(items)
+    for kind, place, item in edits:
+        at = place % (len(now) + 1)
+        if kind == "append":
+            now.append(item)
+        elif kind == "insert":
+            now.insert(at, item)
+        elif kind == "trim":
+            now = [item, *now[at:]]
+        elif kind == "reverse":
+            now.reverse()
+        elif now:
+            now[at % len(now) : at % len(now) + 1] = [item] if kind == "set" else []
+        versions.append(list(now))
+    return versions
+
+
+@given(values())
+def test_any_value_comes_back_from_its_tree(value):
+    chunks = Chunks()
+    assert identical(chunks.load(chunks.save(value).root), value)
+
+
+@given(st.lists(ITEMS, max_size=120), EDITS)
+def test_the_root_does_not_depend_on_the_edits_that_led_there(items, edits):
+    chunks, memo = Chunks(), None
+    for version in edited(items, edits):
+        encoded = chunks.save({"log": version, "n": len(version)}, memo)
+        memo = encoded.memo
+        assert encoded.root == encode_state({"log": version, "n": len(version)}, GLOBAL, cuts=SMALL).root
+        assert identical(chunks.load(encoded.root), {"log": version, "n": len(version)})
+
+
+@given(st.lists(st.tuples(st.text(max_size=8), ITEMS), max_size=120), EDITS)
+def test_dicts_keep_their_order_and_their_root(pairs, edits):
+    chunks, memo = Chunks(), None
+    for version in edited(pairs, [(kind, at, (f"k{at}", item)) for kind, at, item in edits]):
+        state = dict(version)
+        encoded = chunks.save(state, memo)
+        memo = encoded.memo
+        assert encoded.root == encode_state(state, GLOBAL, cuts=SMALL).root
+        assert list(chunks.load(encoded.root).items()) == list(state.items())
+
+
+@given(
+    st.dictionaries(st.text(max_size=4), st.lists(ITEMS, max_size=60), max_size=8), EDITS, st.integers(0, 7)
+)
+def test_nodes_in_nodes_keep_their_root(tables, edits, which):
+    chunks, memo = Chunks(), None
+    names = list(tables)
+    for version in edited(tables[names[which % len(names)]] if names else [], edits):
+        state = {"tables": {**tables, **({names[which % len(names)]: version} if names else {})}}
+        encoded = chunks.save(state, memo)
+        memo = encoded.memo
+        assert encoded.root == encode_state(state, GLOBAL, cuts=SMALL).root
+        assert identical(chunks.load(encoded.root), state)
+
+
+@given(st.lists(values(), max_size=20), st.lists(values(), max_size=20))
+def test_arbitrary_states_one_after_another_keep_their_roots(first, second):
+    chunks = Chunks()
+    memo = chunks.save(first).memo
+    encoded = chunks.save(second, memo)
+    assert encoded.root == encode_state(second, GLOBAL, cuts=SMALL).root
+    assert identical(chunks.load(encoded.root), second)
+
+
+@pytest.mark.parametrize(
+    "place", [lambda x: [0] * 40 + [x], lambda x: {"a": "b" * 90, "x": [x] * 3}, lambda x: [[x] * 30]]
+)
+def test_bytes_that_become_a_bytearray_are_a_change(place):
+    chunks = Chunks()
+    before = chunks.save(place(b"same"))
+    after = chunks.save(place(bytearray(b"same")), before.memo)
+    assert after.root != before.root
+    assert identical(chunks.load(after.root), place(bytearray(b"same")))
+    again = chunks.save(place(b"same"), after.memo)
+    assert again.root == before.root
+
+
+def test_an_encode_function_that_never_says_the_same_twice_is_still_saved():
+    from holdfast.objects.registry import TypeRegistry
+
+    class Odd:
+        count = 0
+
+    def encode(_odd: Odd) -> int:
+        Odd.count += 1
+        return Odd.count
+
+    types = TypeRegistry()
+    types.register(Odd, encode=encode, decode=lambda n: n)
+    encoded = encode_state([Odd() for _ in range(100)], types, cuts=SMALL)
+    store = {chunk.hash: chunk.data for chunk in encoded.chunks}
+    loaded = decode_state(encoded.root, lambda names: {name: store[name] for name in names}, types)
+    assert len(loaded) == 100
+    assert loaded == sorted(loaded)
+
+
+def test_the_path_of_what_cannot_be_saved_is_that_in_the_whole_state():
+    from holdfast import InvalidInputError
+
+    state: dict[str, Any] = {"tools": [{"n": n} for n in range(100)], "x": list(range(100))}
+    memo = encode_state(state, GLOBAL, cuts=SMALL).memo
+    state["tools"][71]["client"] = object()
+    with pytest.raises(InvalidInputError) as caught:
+        encode_state(state, GLOBAL, memo, cuts=SMALL)
+    assert caught.value.details["path"] == "state['tools'][71]['client']"
