@@ -1,0 +1,79 @@
+"""Which backend a target names: a path, `sqlite:///path` or `memory:`.
+
+As in SQLAlchemy, what follows `sqlite:///` is the path: `sqlite:///notes.db` is relative and `sqlite:////srv/notes.db`
+absolute. A backend and its driver are imported only when a target asks for them.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Literal
+
+from holdfast.errors import ErrorCode, InvalidInputError, UnsupportedError
+from holdfast.storage.ports import Backend
+
+FILE_NAME = "store.db"
+"""The store inside a folder."""
+
+_FILE_SUFFIXES = {".db", ".sqlite", ".sqlite3"}
+_SQLITE = "sqlite:///"
+_KNOWN = "a folder, a file ending in .db, sqlite:///path, or memory:"
+
+
+def connect(
+    target: str | Path, *, durability: Literal["power", "process"], create: bool, timeout: float
+) -> Backend:
+    """Open the store that a target names.
+
+    Raises:
+        InvalidInputError: The target names no kind of store that there is (`bad-url`).
+        UnsupportedError: It names one that this version does not have.
+    """
+    if isinstance(target, str):
+        scheme, separator, _ = target.partition("://")
+        if target in ("memory:", "memory://"):
+            from holdfast.backends.memory import MemoryBackend
+
+            return MemoryBackend()
+        if scheme in ("postgresql", "postgres") and separator:
+            raise UnsupportedError(
+                "this version of holdfast keeps stores in SQLite files, not in PostgreSQL",
+                code=ErrorCode.NOT_SUPPORTED,
+                hint="use a folder, or a file ending in .db",
+            )
+        # Path.expanduser raises where there is no such home; this leaves the text as it is.
+        plain = os.path.expanduser(target)  # noqa: PTH111
+        target = _path_of_url(target) if separator or not target else Path(plain)
+    from holdfast.backends.sqlite import SqliteBackend
+
+    return SqliteBackend.open(store_file(target), durability=durability, create=create, timeout=timeout)
+
+
+def store_file(path: Path) -> Path:
+    """The file that a path means: itself, or `store.db` in the folder that it names."""
+    if "\0" in str(path):
+        raise _bad_url("a path cannot hold a NUL character")
+    # os.path answers False where it may not look, and leaves it to the backend to say so.
+    is_folder, is_file = os.path.isdir(path), os.path.isfile(path)  # noqa: PTH112, PTH113
+    if is_folder or (path.suffix.lower() not in _FILE_SUFFIXES and not is_file):
+        return path / FILE_NAME
+    return path
+
+
+def _path_of_url(url: str) -> Path:
+    path = url.removeprefix(_SQLITE)
+    if path in (url, ""):
+        # Only the scheme is shown: the rest may hold a password.
+        raise _bad_url(f"{url.partition(':')[0]!r} is not a kind of store")
+    if "?" in path or "#" in path:
+        raise _bad_url("sqlite:/// takes a path and no options")
+    if "%" in path:
+        from urllib.parse import unquote
+
+        path = unquote(path)
+    return Path(path)
+
+
+def _bad_url(why: str) -> InvalidInputError:
+    return InvalidInputError(f"no store can be opened: {why}", code=ErrorCode.BAD_URL, hint=f"use {_KNOWN}")

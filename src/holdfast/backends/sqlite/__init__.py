@@ -1,0 +1,21 @@
+"""A store in one SQLite file: for one machine, any number of threads and processes.
+
+    backend.py      SqliteBackend: the port, joined from the parts below
+    place.py        the file and its folder: made, modes, read-only, network file systems
+    connection.py   one connection: checksums, pragmas, waiting for a lock
+    creation.py     the empty file becomes a store; an existing one is recognized
+    pool.py         connections shared by threads, and none open across a fork
+    write.py        a batch becomes rows, in one transaction
+    view.py         one read transaction
+    read.py         the questions that are asked in it
+    query.py        a Query becomes SQL
+    rows.py         records <-> rows, each with its seal
+    copying.py      a consistent copy beside running writers
+    errors.py       the driver's errors become ours
+
+`docs/spec/sqlite.md` describes the file itself.
+"""
+
+from holdfast.backends.sqlite.backend import SqliteBackend
+
+__all__ = ["SqliteBackend"]

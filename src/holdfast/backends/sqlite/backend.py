@@ -1,0 +1,268 @@
+"""SqliteBackend: commits, readers and copies of a store in one SQLite file."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Self
+
+import apsw
+
+from holdfast.backends import rules
+from holdfast.backends.forking import watch
+from holdfast.backends.sqlite import place, write
+from holdfast.backends.sqlite.chunks import ChunkCache, PackedChunk, pack
+from holdfast.backends.sqlite.connection import (
+    Durability,
+    check_library,
+    connect,
+    load_checksums,
+    set_durability,
+    waiting,
+)
+from holdfast.backends.sqlite.copying import copy_store
+from holdfast.backends.sqlite.creation import initialize, is_store, unreadable, use_wal
+from holdfast.backends.sqlite.errors import (
+    extended_code,
+    permission_denied,
+    store_locked,
+    store_missing,
+    translated,
+)
+from holdfast.backends.sqlite.pool import Pool
+from holdfast.backends.sqlite.read import SqliteReader
+from holdfast.backends.sqlite.view import View, roll_back
+from holdfast.errors import (
+    ConflictError,
+    ErrorCode,
+    IntegrityError,
+    InvalidInputError,
+    NotFoundError,
+)
+from holdfast.storage.records import Batch, CheckpointId, CheckpointRow, Chunk, ChunkHash, Receipt
+
+_LONGEST_TIMEOUT = threading.TIMEOUT_MAX / 2
+"""Infinity is a fair thing to ask for, and more than a lock can wait."""
+
+_MANY_CHUNKS = 8
+"""More than a save of a changed state has: looking which are there costs less than compressing them."""
+
+_TAKEN = {
+    apsw.SQLITE_CONSTRAINT_UNIQUE,
+    apsw.SQLITE_CONSTRAINT_PRIMARYKEY,
+    apsw.SQLITE_CONSTRAINT_ROWID,
+}
+
+
+class SqliteBackend:
+    """A `Backend` in a SQLite file; made with `SqliteBackend.open`."""
+
+    def __init__(self, path: Path, *, durability: Durability, create: bool, timeout: float) -> None:
+        self._path = str(path)
+        self._durability = durability
+        self._create = create
+        self._timeout = timeout
+        self._writable = place.is_writable(path)
+        # One writer at a time is all that SQLite has; threads of this process queue here instead of polling the file.
+        self._writing = threading.Lock()
+        # A store that cannot be written is read without locks, so each view gets a connection that has cached nothing.
+        most_idle = {} if self._writable else {"most_idle": 0}
+        self._pool = Pool(self._connect, partial(place.identity, self._path), url=self.url, **most_idle)
+        self._recent = ChunkCache()
+        # Before the first connection is opened.
+        watch(self)
+
+    @classmethod
+    def open(cls, path: Path, *, durability: Durability, create: bool, timeout: float) -> Self:
+        """Open a store, and make it where there is none.
+
+        Args:
+            path: The file.
+            durability: What a commit that returned survives: "power" cuts, or the death of the "process".
+            create: Make the store if there is none.
+            timeout: How many seconds to wait for another writer.
+
+        Raises:
+            NotFoundError: There is none, and `create` is false.
+            InvalidInputError: The file is something else.
+            UnsupportedError: The format, the SQLite library or the file system does not allow it.
+            BackendError: The file cannot be read or made.
+        """
+        check_library(apsw.sqlite_lib_version())
+        load_checksums()
+        if not timeout >= 0:
+            raise InvalidInputError(
+                f"timeout cannot be {timeout}", code=ErrorCode.BAD_ARGUMENT, hint="give a number of seconds"
+            )
+        path = place.usable(path)
+        place.refuse_network(path)
+        place.make_file(path, create=create)
+        backend = cls(path, durability=durability, create=create, timeout=min(timeout, _LONGEST_TIMEOUT))
+        with backend.reader() as reader:
+            reader.check_header()
+        # From now on the file must be there: one that disappears is not made again in silence.
+        backend._create = False
+        return backend
+
+    @property
+    def url(self) -> str:
+        """`sqlite:///` and the path of the file."""
+        escaped = self._path.replace("%", "%25").replace("?", "%3F").replace("#", "%23")
+        return f"sqlite:///{escaped}"
+
+    def commit(self, batch: Batch) -> Receipt:
+        """See `Backend.commit`."""
+        self._pool.check_open()
+        if not self._writable:
+            raise permission_denied(self._path, "the file or its folder is read-only")
+        rules.check_batch(batch)
+        chunks = self._packed(batch.chunks)
+        deadline = time.monotonic() + self._timeout
+        # Kept in a variable, because a fork in the middle gives the child a new one.
+        writing = self._writing
+        if not writing.acquire(timeout=self._timeout):
+            raise store_locked(self._path, self._timeout)
+        try:
+            receipt = self._commit(batch, chunks, deadline)
+        finally:
+            writing.release()
+        for chunk in batch.chunks:
+            self._recent.put(chunk.hash, chunk.data)
+        return receipt
+
+    def reader(self) -> AbstractContextManager[SqliteReader]:
+        """See `Backend.reader`."""
+        return View(self._pool, self._path, self._timeout)
+
+    def backup(self, target: Path) -> None:
+        """See `Backend.backup`."""
+        connection = self._pool.take()
+        try:
+            copy_store(connection, self._path, target)
+        finally:
+            self._pool.give(connection)
+
+    def close(self) -> None:
+        """See `Backend.close`. The last connection of the last process moves the WAL into the file and removes it."""
+        self._pool.close()
+
+    def before_fork(self) -> None:
+        """Close every connection: SQLite's locks do not survive a fork."""
+        self._pool.before_fork()
+
+    def after_fork_in_parent(self) -> None:
+        """Go on; connections are opened again when they are needed."""
+        self._pool.after_fork_in_parent()
+
+    def after_fork_in_child(self) -> None:
+        """Go on; a lock that another thread of the parent held is nobody's here, nor is what it was changing."""
+        self._writing = threading.Lock()
+        self._recent = ChunkCache()
+        self._pool.after_fork_in_child()
+
+    def _packed(self, chunks: Sequence[Chunk]) -> list[PackedChunk]:
+        """The chunks, compressed; those that they build on are read where they are not at hand."""
+        bases = [
+            chunk.base for chunk in chunks if chunk.base is not None and self._recent.get(chunk.base) is None
+        ]
+        present: set[ChunkHash] = set()
+        if bases or len(chunks) >= _MANY_CHUNKS:
+            with self.reader() as reader:
+                # A writer that has just started sends a whole state: most of it is there, and need not be compressed.
+                present = reader.present(chunk.hash for chunk in chunks)
+                for base in bases:
+                    # Damage in an old chunk is no reason not to write a new one: it is then stored whole.
+                    with suppress(IntegrityError):
+                        for name, data in reader.chunks([base]).items():
+                            self._recent.put(name, data)
+        return pack(chunks, self._recent, present)
+
+    def _commit(self, batch: Batch, chunks: Sequence[PackedChunk], deadline: float) -> Receipt:
+        connection = self._pool.take()
+        broken = True
+        try:
+            with translated(self._path):
+                receipt = self._transact(connection, batch, chunks, deadline)
+            broken = False
+        except (ConflictError, InvalidInputError, NotFoundError):
+            broken = False
+            raise
+        else:
+            return receipt
+        finally:
+            # After a failed write or sync nobody knows what the descriptor holds: it is never used again.
+            self._pool.give(connection, broken=not roll_back(connection) or broken)
+
+    def _transact(
+        self,
+        connection: apsw.Connection,
+        batch: Batch,
+        chunks: Sequence[PackedChunk],
+        deadline: float,
+    ) -> Receipt:
+        known: dict[CheckpointId, CheckpointRow] = {}
+        explained = True
+        while True:
+            # IMMEDIATE: a transaction that takes the write lock only later fails when somebody wrote in between.
+            begin = partial(connection.execute, "BEGIN IMMEDIATE")
+            waiting(begin, self._path, deadline=deadline, timeout=self._timeout)
+            try:
+                written = write.write(connection, batch, chunks, known)
+            except (ConflictError, InvalidInputError, NotFoundError, apsw.ConstraintError) as refusal:
+                # What the attempt wrote itself must not be found below.
+                connection.execute("ROLLBACK")
+                found = write.stored(connection, batch)
+                if batch.checkpoints and all(row.id in found for row in batch.checkpoints):
+                    return _receipt(batch, found)
+                if not isinstance(refusal, apsw.ConstraintError) or extended_code(refusal) not in _TAKEN:
+                    raise
+                write.diagnose(connection, batch, found)
+                # Some of the checkpoints are there already: start over without them. Once also for no reason, because
+                # what was in the way may have been removed since.
+                if not explained and found.keys() == known.keys():
+                    raise
+                explained = found.keys() != known.keys()
+                known = found
+            else:
+                connection.execute("COMMIT")
+                return _receipt(batch, known | written)
+
+    def _connect(self) -> apsw.Connection:
+        with translated(self._path):
+            deadline = time.monotonic() + self._timeout
+            # While another process makes the store or recovers it, even the settings of a connection have to wait.
+            return waiting(self._try_to_connect, self._path, deadline=deadline, timeout=self._timeout)
+
+    def _try_to_connect(self) -> apsw.Connection:
+        try:
+            connection = connect(self._path, durability=self._durability, writable=self._writable)
+            try:
+                self._recognize(connection)
+            except BaseException:
+                connection.close(force=True)
+                raise
+        except apsw.NotADBError as error:
+            raise unreadable(self._path) from error
+        return connection
+
+    def _recognize(self, connection: apsw.Connection) -> None:
+        # For each connection, because another file may have come under this name since the last one.
+        if not is_store(connection, self._path):
+            if not self._create:
+                raise store_missing(self._path)
+            if not self._writable:
+                raise permission_denied(self._path, "the file or its folder is read-only")
+            # Whatever was asked for saves: a store that is half there after a power cut would be no store.
+            set_durability(connection, "power")
+            initialize(connection, self._path, timeout=self._timeout)
+            set_durability(connection, self._durability)
+        if self._writable:
+            use_wal(connection, self._path, timeout=self._timeout)
+
+
+def _receipt(batch: Batch, found: Mapping[CheckpointId, CheckpointRow]) -> Receipt:
+    return Receipt(tuple(found[row.id] for row in batch.checkpoints))

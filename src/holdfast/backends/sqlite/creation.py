@@ -1,0 +1,167 @@
+"""How a file becomes a store, and how an existing one is recognized.
+
+The tables, the header and the marks in the file's own header come in one transaction: a file is empty or a whole store,
+whenever a process dies and however many make it at once. A file that is empty, or a SQLite file without any table, is
+finished; anything else that does not carry our mark is left alone.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import apsw
+
+from holdfast.backends.sqlite.connection import (
+    CHECKSUMS,
+    RESERVED_BYTES,
+    check_checksums,
+    check_setting,
+    fetch,
+    waiting,
+)
+from holdfast.backends.sqlite.errors import store_damaged
+from holdfast.errors import ErrorCode, HoldfastError, IntegrityError, InvalidInputError, UnsupportedError
+from holdfast.storage.seal import seal
+
+FORMAT = 0
+APPLICATION_ID = int.from_bytes(b"hldf", "big")
+"""In the header of the SQLite file, where `file` and other tools look for it."""
+VERSION_BASE = 1000
+"""user_version is this plus the format, because 0 is what every other SQLite file has there."""
+
+_HEADER_KEYS = {"format", "store", "hash", "cipher", "key", "created_at"}
+
+
+def is_store(connection: apsw.Connection, path: str) -> bool:
+    """True for a store that this version can read, False for a file without anything in it.
+
+    Raises:
+        InvalidInputError: The file belongs to somebody else (`not-a-store`).
+        UnsupportedError: A newer holdfast made it (`format-too-new`).
+        IntegrityError: It is a store, and damaged.
+    """
+    size = Path(path).stat().st_size
+    ((application,), (version,), (tables,), (pages,)) = fetch(
+        connection,
+        "PRAGMA application_id; PRAGMA user_version; SELECT count(*) FROM sqlite_schema; PRAGMA page_count",
+    )
+    if application != APPLICATION_ID:
+        # SQLite takes a few bytes for no database at all, and would write over them.
+        is_scrap = size > 0 and pages == 0 and Path(path).stat().st_size == size
+        if application == version == tables == 0 and not is_scrap:
+            return False
+        raise _not_a_store(path)
+    check_checksums(connection, path)
+    if version > VERSION_BASE + FORMAT:
+        raise _too_new(path, version - VERSION_BASE)
+    if version != VERSION_BASE + FORMAT:
+        raise store_damaged(path, f"its version number is {version}")
+    return True
+
+
+def unreadable(path: str) -> HoldfastError:
+    """The error for a file that SQLite does not take for a database."""
+    # Our mark behind a damaged magic number says that this was a store.
+    if _mark(path) == APPLICATION_ID:
+        return store_damaged(path, "its first page is not readable")
+    return _not_a_store(path)
+
+
+def initialize(connection: apsw.Connection, path: str, *, timeout: float) -> None:
+    """Make a store of an empty file, unless another process does so first."""
+    connection.reserve_bytes(reserve=RESERVED_BYTES)
+    deadline = time.monotonic() + timeout
+    waiting(lambda: connection.execute("BEGIN IMMEDIATE"), path, deadline=deadline, timeout=timeout)
+    try:
+        if not is_store(connection, path):
+            schema = Path(__file__).with_name("schema.sql").read_text(encoding="utf-8")
+            fetch(connection, schema)
+            connection.executemany("INSERT INTO header VALUES (?, ?, ?)", _header())
+            fetch(
+                connection,
+                f"PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version={VERSION_BASE + FORMAT}",
+            )
+        waiting(lambda: connection.execute("COMMIT"), path, deadline=deadline, timeout=timeout)
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def use_wal(connection: apsw.Connection, path: str, *, timeout: float) -> None:
+    """Switch a store to write-ahead logging, if the process that made it died before it could."""
+    ((mode,),) = fetch(connection, "PRAGMA journal_mode")
+    if mode == "wal":
+        return
+    deadline = time.monotonic() + timeout
+    switch = "PRAGMA journal_mode=WAL"
+    waiting(lambda: fetch(connection, switch), path, deadline=deadline, timeout=timeout)
+    # SQLite stays with the old mode where the file system cannot share memory between processes.
+    check_setting(connection, "journal_mode", "wal")
+
+
+def read_header(connection: apsw.Connection, path: str) -> dict[str, str]:
+    """The header of a store, each entry checked."""
+    header: dict[str, str] = {}
+    for key, value, checksum in fetch(connection, "SELECT key, value, seal FROM header"):
+        if seal(key, value) != checksum:
+            raise IntegrityError.row_damaged(f"header {key!r} of {path}", why="its checksum does not match")
+        header[key] = value
+    if not header.keys() >= _HEADER_KEYS:
+        raise store_damaged(path, "its header is not complete")
+    if (header["cipher"], header["hash"]) != ("0", "blake3"):
+        raise UnsupportedError(
+            f"the store {path} is encrypted or hashed in a way that this version does not know",
+            code=ErrorCode.FORMAT_TOO_NEW,
+            hint="upgrade holdfast",
+            path=path,
+        )
+    return header
+
+
+def _header() -> list[tuple[str, str, int]]:
+    # Only the process that makes a store needs it.
+    import uuid
+
+    entries = {
+        "format": str(FORMAT),
+        "store": str(uuid.uuid4()),
+        "hash": "blake3",
+        "cipher": "0",
+        "key": "0",
+        "created_at": str(time.time_ns() // 1000),
+    }
+    return [(key, value, seal(key, value)) for key, value in entries.items()]
+
+
+def _mark(path: str) -> int:
+    """The application id of a file that SQLite cannot open; read through SQLite's VFS, which keeps its locks."""
+    flags = [apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READONLY, 0]
+    file = apsw.VFSFile(CHECKSUMS, path, flags)
+    try:
+        return int.from_bytes(file.xRead(4, 68), "big")
+    except apsw.IOError:
+        # Shorter than a header.
+        return 0
+    finally:
+        file.xClose()
+
+
+def _not_a_store(path: str) -> HoldfastError:
+    return InvalidInputError(
+        f"{path} is not a holdfast store",
+        code=ErrorCode.NOT_A_STORE,
+        hint="name another file; this one was left as it is",
+        path=path,
+    )
+
+
+def _too_new(path: str, version: int) -> HoldfastError:
+    return UnsupportedError(
+        f"the store {path} has format {version}; this version of holdfast reads formats up to {FORMAT}",
+        code=ErrorCode.FORMAT_TOO_NEW,
+        hint="upgrade holdfast: pip install --upgrade holdfast",
+        path=path,
+        format=version,
+    )

@@ -1,0 +1,213 @@
+"""The one place where the driver's errors become ours.
+
+Every call into SQLite runs inside `translated`, so that no caller ever meets an `apsw` class. SQLite's codes say what
+went wrong in the library; ours say what a person can do about it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from types import TracebackType
+
+import apsw
+import ormsgpack
+
+from holdfast.errors import (
+    BackendError,
+    ErrorCode,
+    HoldfastError,
+    IntegrityError,
+    InvalidInputError,
+    NotFoundError,
+    StateError,
+)
+
+_DAMAGED_PAGE = {apsw.SQLITE_IOERR_DATA, apsw.SQLITE_IOERR_CORRUPTFS, apsw.SQLITE_IOERR_SHORT_READ}
+_UNFIT_VALUE = {apsw.SQLITE_CONSTRAINT_DATATYPE, apsw.SQLITE_CONSTRAINT_NOTNULL}
+
+
+class translated:  # noqa: N801 - a context manager that reads as a word; a class, because a generator costs more
+    """Run driver calls on the store at `path`; their errors come out as holdfast's."""
+
+    __slots__ = ("_path",)
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            return
+        ours = translate(error, self._path)
+        if ours is not None:
+            raise ours from error
+
+
+def translate(error: BaseException, path: str) -> HoldfastError | None:
+    """The error to raise instead of one of the driver's, or None where it is not the driver's."""
+    if isinstance(error, apsw.Error):
+        return _of_sqlite(error, path)
+    if isinstance(error, UnicodeDecodeError):
+        # Text that we wrote is UTF-8, so what is not has been changed.
+        return store_damaged(path, "a text in it is not UTF-8")
+    # Of the driver, and of the seal that comes before it.
+    if isinstance(error, (OverflowError, UnicodeEncodeError, ormsgpack.MsgpackEncodeError)):
+        return _unfit(error, path)
+    return None
+
+
+def extended_code(error: apsw.Error) -> int:
+    """SQLite's exact result code; 0 for an error that the driver made up itself."""
+    return int(getattr(error, "extendedresult", 0))
+
+
+def store_damaged(path: str, why: str) -> IntegrityError:
+    """The file is not what was written to it."""
+    return IntegrityError(
+        f"the store {path} is damaged: {why}",
+        code=ErrorCode.STORE_DAMAGED,
+        hint="keep a copy of the file as it is, and bring the store back from a backup",
+        path=path,
+    )
+
+
+def store_locked(path: str, seconds: float) -> BackendError:
+    """Somebody else was writing for the whole time that we may wait."""
+    return BackendError(
+        f"the store {path} is locked: another writer held it for more than {seconds:g} s",
+        code=ErrorCode.STORE_LOCKED,
+        hint="try again, or open the store with a longer timeout",
+        path=path,
+        timeout=seconds,
+    )
+
+
+def permission_denied(path: str, why: str) -> BackendError:
+    """The operating system does not let us."""
+    return BackendError(
+        f"the store {path} cannot be written: {why}",
+        code=ErrorCode.PERMISSION_DENIED,
+        hint="make the file and its folder writable for this user, or use a store elsewhere (HOLDFAST_STORE)",
+        path=path,
+    )
+
+
+def disk_full(path: str, why: str) -> BackendError:
+    """There is no room; nothing was written."""
+    return BackendError(
+        f"there is no room to write to the store {path}: {why}",
+        code=ErrorCode.DISK_FULL,
+        hint="make room on that disk, then do the same again; what is stored can be read meanwhile",
+        path=path,
+    )
+
+
+def io_failed(path: str, why: str) -> BackendError:
+    """The system or the device failed in a way that has no code of its own."""
+    return BackendError(
+        f"the store {path} could not be read or written: {why}",
+        code=ErrorCode.IO_FAILED,
+        hint="look into the system's log for errors of the disk, then try again",
+        path=path,
+    )
+
+
+def store_missing(path: str) -> NotFoundError:
+    """There is no store in this place."""
+    return NotFoundError(
+        f"there is no store at {path}",
+        code=ErrorCode.STORE_MISSING,
+        hint="make one with `holdfast init`, or name another with --store or HOLDFAST_STORE",
+        path=path,
+    )
+
+
+def _of_sqlite(error: apsw.Error, path: str) -> HoldfastError:
+    for kinds, build in _OURS:
+        if isinstance(error, kinds):
+            return build(error, path)
+    return io_failed(path, f"{type(error).__name__}: {error}")
+
+
+def _locked(error: apsw.Error, path: str) -> HoldfastError:
+    return BackendError(
+        f"the store {path} is locked: {error}",
+        code=ErrorCode.STORE_LOCKED,
+        hint="try again, or open the store with a longer timeout",
+        path=path,
+    )
+
+
+def _input_output(error: apsw.Error, path: str) -> HoldfastError:
+    if extended_code(error) in _DAMAGED_PAGE:
+        return store_damaged(path, "a page does not match its checksum")
+    return io_failed(path, str(error))
+
+
+def _constraint(error: apsw.Error, path: str) -> HoldfastError:
+    if extended_code(error) in _UNFIT_VALUE:
+        return _unfit(error, path)
+    return store_damaged(path, f"its rows contradict each other ({error})")
+
+
+def _too_big(error: apsw.Error, path: str) -> HoldfastError:
+    return InvalidInputError(
+        f"a value is too large for the store {path}: {error}",
+        code=ErrorCode.VALUE_TOO_LARGE,
+        hint="split the state: SQLite keeps at most 1 GB in one piece",
+        path=path,
+    )
+
+
+def _cut_off(_error: apsw.Error, path: str) -> HoldfastError:
+    return StateError(
+        f"this use of the store {path} was cut off: the process forked in the middle of it",
+        code=ErrorCode.STORE_CLOSED,
+        hint="do it again, and fork outside of reads and saves",
+        path=path,
+    )
+
+
+def _cannot_open(error: apsw.Error, path: str) -> HoldfastError:
+    if not os.path.exists(path):  # noqa: PTH110 - the path is text here, and this is its only use
+        return store_missing(path)
+    folder = os.path.dirname(path)  # noqa: PTH120 - as above
+    if not os.access(path, os.R_OK) or not os.access(folder, os.W_OK | os.X_OK):
+        return permission_denied(path, "the file cannot be read, or its folder cannot be written")
+    return io_failed(path, str(error))
+
+
+def _unfit(error: Exception, path: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"a value cannot be kept in the store {path}: {error}",
+        code=ErrorCode.BAD_ARGUMENT,
+        hint="use 64-bit integers and text without half surrogate pairs",
+        path=path,
+    )
+
+
+# The first that fits. Everything else is a failure without a name of its own (`io-failed`).
+_OURS: tuple[tuple[tuple[type[apsw.Error], ...], Callable[[apsw.Error, str], HoldfastError]], ...] = (
+    ((apsw.BusyError, apsw.LockedError, apsw.ProtocolError), _locked),
+    ((apsw.IOError,), _input_output),
+    ((apsw.FullError,), lambda error, path: disk_full(path, str(error))),
+    ((apsw.CantOpenError,), _cannot_open),
+    (
+        (apsw.ReadOnlyError, apsw.PermissionsError, apsw.AuthError),
+        lambda error, path: permission_denied(path, str(error)),
+    ),
+    # SQLError is what a missing table or column gives: the statements themselves are constant.
+    (
+        (apsw.CorruptError, apsw.NotADBError, apsw.FormatError, apsw.MismatchError, apsw.SQLError),
+        lambda error, path: store_damaged(path, str(error)),
+    ),
+    ((apsw.ConstraintError,), _constraint),
+    ((apsw.TooBigError,), _too_big),
+    # The pool closes and interrupts connections under their users only around a fork.
+    ((apsw.ConnectionClosedError, apsw.CursorClosedError, apsw.InterruptError), _cut_off),
+)

@@ -1,0 +1,79 @@
+"""A `Query` as SQL: constant text for each set of filters, every value bound.
+
+The text decides which table drives the search, because SQLite has no statistics to choose by: the label or the session
+if one is given, the start of an id, the sessions of an agent or project or any session within a time, else the newest
+checkpoints first. Metadata is not part of the text: `matching` compares it on the rows that are left.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.backends.matching import id_range
+from holdfast.backends.sqlite.rows import CHECKPOINT_FIELDS
+from holdfast.storage.records import Query
+
+# CROSS JOIN is how one tells SQLite to take the tables in this order.
+_BY_TAG = (
+    "tags AS t CROSS JOIN checkpoints AS c ON c.position = t.position "
+    "CROSS JOIN sessions AS s ON s.number = c.session"
+)
+_BY_SESSION = "sessions AS s CROSS JOIN checkpoints AS c ON c.session = s.number"
+_NEWEST = "checkpoints AS c CROSS JOIN sessions AS s ON s.number = c.session"
+
+_EXACT = {
+    "session": "s.id = ?",
+    "branch": "c.branch = ?",
+    "agent": "s.agent = ?",
+    "project": "s.project = ?",
+    "tag": "t.tag = ?",
+    "status": "c.status = ?",
+    "step": "c.step = ?",
+    "seq": "c.seq = ?",
+    "key": "c.key = ?",
+    "since": "c.created_at >= ?",
+    "until": "c.created_at <= ?",
+    "before_seq": "c.seq < ?",
+    "before_position": "c.position < ?",
+}
+# GLOB is exact about upper and lower case, unlike LIKE.
+_AUTO = """(c."trigger" = ? OR c."trigger" GLOB 'auto:*')"""
+
+
+def to_sql(query: Query) -> tuple[str, list[Any]]:
+    """The statement that finds the checkpoints, newest first, and its parameters."""
+    conditions: list[str] = []
+    parameters: list[Any] = []
+    for name, condition in _EXACT.items():
+        value = getattr(query, name)
+        if value is not None:
+            conditions.append(condition)
+            parameters.append(value)
+    if query.id_prefix is not None:
+        conditions.append("c.id BETWEEN ? AND ?")
+        parameters.extend(id_range(query.id_prefix))
+    if query.trigger is not None:
+        conditions.append(_AUTO if query.trigger == "auto" else 'c."trigger" = ?')
+        parameters.append(query.trigger)
+    if not query.include_hidden:
+        conditions.append("c.hidden = 0")
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    # Metadata is compared on what comes out, so that it has to come out unlimited.
+    limit = "" if query.metadata or query.limit is None else " LIMIT ?"
+    if limit:
+        parameters.append(query.limit)
+    tables, order = _driven_by(query)
+    return f"SELECT {CHECKPOINT_FIELDS} FROM {tables}{where} ORDER BY {order} DESC{limit}", parameters  # noqa: S608
+
+
+def _driven_by(query: Query) -> tuple[str, str]:
+    if query.tag is not None:
+        return _BY_TAG, "t.position"
+    if query.session is not None:
+        # Within a session both orders are the same, and seq is the one that has an index.
+        return _BY_SESSION, "c.seq"
+    if query.id_prefix is not None:
+        return _NEWEST, "c.position"
+    if any(each is not None for each in (query.agent, query.project, query.since, query.until)):
+        return _BY_SESSION, "c.position"
+    return _NEWEST, "c.position"

@@ -1,0 +1,181 @@
+"""The reader: questions about one moment of the store, answered in one read transaction.
+
+In WAL mode a read transaction sees the file as it was at its first read, whoever writes meanwhile. The transaction is
+opened and ended by the backend; here are only the questions.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+
+import apsw
+
+from holdfast.backends.matching import metadata_matches, normalized
+from holdfast.backends.sqlite import rows
+from holdfast.backends.sqlite.chunks import present_among, read_chunks
+from holdfast.backends.sqlite.connection import Row, fetch
+from holdfast.backends.sqlite.creation import read_header
+from holdfast.backends.sqlite.errors import translated
+from holdfast.backends.sqlite.query import to_sql
+from holdfast.errors import ErrorCode, StateError
+from holdfast.storage.records import (
+    BranchRow,
+    CheckpointId,
+    CheckpointRow,
+    ChunkHash,
+    Operation,
+    Query,
+    SessionRow,
+    StoreStats,
+)
+
+SELECT_CHECKPOINT = (
+    f"SELECT {rows.CHECKPOINT_FIELDS} FROM checkpoints AS c "  # noqa: S608 - constants
+    "JOIN sessions AS s ON s.number = c.session WHERE c.id = ?"
+)
+SELECT_SESSION = f"SELECT {rows.SESSION_FIELDS} FROM sessions WHERE id = ?"  # noqa: S608 - constants
+
+_SELECT_SESSIONS = {
+    (by_agent, by_project): f"SELECT {rows.SESSION_FIELDS} FROM sessions"  # noqa: S608 - constants
+    + (" WHERE " if by_agent or by_project else "")
+    + " AND ".join(["agent = ?"] * by_agent + ["project = ?"] * by_project)
+    + " ORDER BY number"
+    for by_agent in (False, True)
+    for by_project in (False, True)
+}
+_BRANCH_FIELDS = (
+    "b.name, b.head, b.moved_at, b.seal FROM branches AS b JOIN sessions AS s ON s.number = b.session"
+)
+_SELECT_BRANCH = f"SELECT {_BRANCH_FIELDS} WHERE s.id = ? AND b.name = ?"
+_SELECT_BRANCHES = f"SELECT {_BRANCH_FIELDS} WHERE s.id = ? ORDER BY b.name"
+_SELECT_OPERATIONS = (
+    "SELECT o.number, o.kind, o.at, o.data, o.previous, o.hash, o.seal FROM operations AS o "
+    "JOIN sessions AS s ON s.number = o.session WHERE s.id = ? AND o.number > ? ORDER BY o.number"
+)
+_SELECT_STATS = (
+    "SELECT (SELECT count(*) FROM sessions), (SELECT count(*) FROM branches), (SELECT count(*) FROM checkpoints), "
+    "(SELECT count(*) FROM checkpoints WHERE hidden != 0), count(*), total(size_bytes), total(length(data)) FROM chunks"
+)
+
+
+def find_checkpoint(connection: apsw.Connection, checkpoint: CheckpointId) -> CheckpointRow | None:
+    """One checkpoint by its id, checked; inside `translated`."""
+    for row in fetch(connection, SELECT_CHECKPOINT, (checkpoint,)):
+        rows.check_checkpoint(row)
+        return rows.checkpoint_from(row)
+    return None
+
+
+class SqliteReader:
+    """A `Reader` over a connection that is inside a read transaction."""
+
+    def __init__(self, connection: apsw.Connection, path: str) -> None:
+        self._connected: apsw.Connection | None = connection
+        self._path = path
+
+    def leave(self) -> apsw.Connection:
+        """End the use of the connection, which goes to somebody else."""
+        connection, self._connected = self._connection, None
+        return connection
+
+    @property
+    def _connection(self) -> apsw.Connection:
+        if self._connected is None:
+            raise StateError(
+                f"this view of the store {self._path} has ended",
+                code=ErrorCode.STORE_CLOSED,
+                hint="ask inside of the `with backend.reader()` block",
+                path=self._path,
+            )
+        return self._connected
+
+    def check_header(self) -> None:
+        """Raise where the header of the store is damaged, or names something that this version does not know."""
+        with translated(self._path):
+            read_header(self._connection, self._path)
+
+    def session(self, session: str) -> SessionRow | None:
+        """See `Reader.session`."""
+        found = self._all(SELECT_SESSION, (session,))
+        return rows.session_from(found[0]) if found else None
+
+    def sessions(self, *, agent: str | None = None, project: str | None = None) -> Sequence[SessionRow]:
+        """See `Reader.sessions`."""
+        wanted = tuple(each for each in (agent, project) if each is not None)
+        sql = _SELECT_SESSIONS[agent is not None, project is not None]
+        return [rows.session_from(row) for row in self._all(sql, wanted)]
+
+    def branch(self, session: str, name: str) -> BranchRow | None:
+        """See `Reader.branch`."""
+        found = self._all(_SELECT_BRANCH, (session, name))
+        return rows.branch_from(session, found[0]) if found else None
+
+    def branches(self, session: str) -> Sequence[BranchRow]:
+        """See `Reader.branches`."""
+        return [rows.branch_from(session, row) for row in self._all(_SELECT_BRANCHES, (session,))]
+
+    def checkpoint(self, checkpoint: CheckpointId) -> CheckpointRow | None:
+        """See `Reader.checkpoint`."""
+        with translated(self._path):
+            return find_checkpoint(self._connection, checkpoint)
+
+    def checkpoints(self, query: Query) -> Sequence[CheckpointRow]:
+        """See `Reader.checkpoints`."""
+        sql, parameters = to_sql(query)
+        conditions = normalized(query.metadata)
+        limit = math.inf if query.limit is None else query.limit
+        found: list[CheckpointRow] = []
+        # A statement that is left in the middle would hold the view open beyond its transaction.
+        with translated(self._path), closing(self._connection.execute(sql, parameters)) as cursor:
+            for row in cursor:
+                if len(found) >= limit:
+                    break
+                rows.check_checkpoint(row)
+                if metadata_matches(row[rows.METADATA_FIELD], row[rows.ADDED_FIELD], conditions):
+                    found.append(rows.checkpoint_from(row))
+        return found
+
+    def operations(self, session: str, *, after: int = 0) -> Sequence[Operation]:
+        """See `Reader.operations`."""
+        return [rows.operation_from(session, row) for row in self._all(_SELECT_OPERATIONS, (session, after))]
+
+    def chunks(self, hashes: Iterable[ChunkHash]) -> Mapping[ChunkHash, bytes]:
+        """See `Reader.chunks`."""
+        with translated(self._path):
+            return read_chunks(self._connection, hashes)
+
+    def present(self, hashes: Iterable[ChunkHash]) -> set[ChunkHash]:
+        """Those of the chunks that are there."""
+        with translated(self._path):
+            return present_among(self._connection, hashes)
+
+    def stats(self) -> StoreStats:
+        """See `Reader.stats`. Counting chunks reads all of their table, without the parts of large ones."""
+        ((sessions, branches, checkpoints, hidden, chunks, chunk_bytes, stored_bytes),) = self._all(
+            _SELECT_STATS, ()
+        )
+        return StoreStats(
+            sessions=sessions,
+            branches=branches,
+            checkpoints=checkpoints - hidden,
+            hidden=hidden,
+            chunks=chunks,
+            chunk_bytes=int(chunk_bytes),
+            stored_bytes=int(stored_bytes),
+            file_bytes=sum(_size(self._path + suffix) for suffix in ("", "-wal")),
+        )
+
+    def _all(self, sql: str, parameters: Sequence[object]) -> list[Row]:
+        with translated(self._path):
+            return fetch(self._connection, sql, parameters)
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size  # noqa: PTH116 - SQLite's own names, as text
+    except OSError:
+        # The WAL comes and goes with the writers.
+        return 0

@@ -1,0 +1,130 @@
+"""Which backend a target names."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from holdfast.backends.memory import MemoryBackend
+from holdfast.backends.registry import connect, store_file
+from holdfast.backends.sqlite import SqliteBackend
+from holdfast.errors import ErrorCode, InvalidInputError, UnsupportedError
+from holdfast.storage.ports import Backend
+
+
+def opened(target: str | Path) -> Backend:
+    return connect(target, durability="process", create=True, timeout=5.0)
+
+
+@pytest.fixture(autouse=True)
+def _somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("target", ["memory:", "memory://"])
+def test_memory_is_a_store_of_its_own_each_time(target: str) -> None:
+    first, second = opened(target), opened(target)
+    assert isinstance(first, MemoryBackend)
+    assert isinstance(second, MemoryBackend)
+    assert first is not second
+    assert first.url == "memory:"
+
+
+@pytest.mark.parametrize(
+    ("target", "file"),
+    [
+        ("agents", "agents/store.db"),
+        ("agents/", "agents/store.db"),
+        ("notes.db", "notes.db"),
+        ("notes.DB", "notes.DB"),
+        ("deep/er/notes.sqlite", "deep/er/notes.sqlite"),
+        ("notes.sqlite3", "notes.sqlite3"),
+        ("v1.2", "v1.2/store.db"),
+        ("odd:name", "odd:name/store.db"),
+        ("sqlite:///notes.db", "notes.db"),
+        ("sqlite:///some%20notes%3F.db", "some notes?.db"),
+        ("sqlite:///folder", "folder/store.db"),
+    ],
+)
+def test_a_target_is_a_file_or_a_folder_with_a_store_in_it(tmp_path: Path, target: str, file: str) -> None:
+    backend = opened(target)
+    backend.close()
+    assert isinstance(backend, SqliteBackend)
+    assert [each.relative_to(tmp_path).as_posix() for each in tmp_path.rglob("*") if each.is_file()] == [file]
+
+
+def test_four_slashes_are_an_absolute_path(tmp_path: Path) -> None:
+    opened(f"sqlite:///{tmp_path}/absolute.db").close()
+    assert (tmp_path / "absolute.db").is_file()
+
+
+def test_an_existing_folder_is_one_whatever_its_name(tmp_path: Path) -> None:
+    (tmp_path / "folder.db").mkdir()
+    assert store_file(tmp_path / "folder.db") == tmp_path / "folder.db" / "store.db"
+
+
+def test_an_existing_file_is_one_whatever_its_name(tmp_path: Path) -> None:
+    (tmp_path / "plain").write_bytes(b"")
+    assert store_file(tmp_path / "plain") == tmp_path / "plain"
+
+
+def test_a_home_folder_is_found_by_its_sign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    opened("~/notes.db").close()
+    assert (tmp_path / "home" / "notes.db").is_file()
+
+
+@pytest.mark.parametrize(
+    "name", ["plain.db", "a b.db", "50%.db", "what?.db", "a#b.db", "%3F.db", "\N{SNOWMAN}.db"]
+)
+def test_the_url_of_a_store_opens_the_same_store(tmp_path: Path, name: str) -> None:
+    backend = opened(tmp_path / name)
+    backend.close()
+    again = opened(backend.url)
+    again.close()
+    assert again.url == backend.url
+    assert [each.name for each in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["", "mysql://user:secret@host/db", "sqlite:///", "sqlite://notes.db", "sqlite:///a.db?mode=ro", "://"],
+)
+def test_other_targets_are_refused_with_the_kinds_there_are(tmp_path: Path, target: str) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        opened(target)
+    assert caught.value.code is ErrorCode.BAD_URL
+    assert "sqlite:///path" in caught.value.hint
+    assert "secret" not in str(caught.value.to_dict())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_nul_in_a_path_is_refused() -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        opened("no\0tes.db")
+    assert caught.value.code is ErrorCode.BAD_URL
+
+
+def test_a_name_that_is_not_utf8_is_refused() -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        opened("no\udcfftes.db")
+    assert caught.value.code is ErrorCode.BAD_URL
+
+
+@pytest.mark.parametrize("scheme", ["postgresql", "postgres"])
+def test_postgresql_is_not_there_yet(scheme: str) -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        opened(f"{scheme}://user:secret@host/db")
+    assert caught.value.code is ErrorCode.NOT_SUPPORTED
+    assert "secret" not in str(caught.value.to_dict())
+
+
+def test_a_store_in_memory_does_not_load_the_driver() -> None:
+    code = (
+        "import sys; from holdfast.backends.registry import connect; "
+        "connect('memory:', durability='power', create=True, timeout=1.0); sys.exit('apsw' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

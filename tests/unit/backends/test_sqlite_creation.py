@@ -1,0 +1,411 @@
+"""How a store comes into being, and which files are taken for one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import apsw
+import pytest
+
+from holdfast.backends.sqlite import SqliteBackend
+from holdfast.backends.sqlite.connection import check_library
+from holdfast.errors import (
+    ErrorCode,
+    HoldfastError,
+    IntegrityError,
+    InvalidInputError,
+    NotFoundError,
+    UnsupportedError,
+)
+from holdfast.storage.seal import seal
+from holdfast.testing.rows import contents, save
+
+from .conftest import Open
+
+
+def plain(path: Path) -> apsw.Connection:
+    """A connection that writes sound pages into a store, as somebody else would."""
+    return apsw.Connection(str(path), vfs="cksmvfs")
+
+
+def change(path: Path, sql: str, *parameters: object) -> None:
+    connection = plain(path)
+    connection.execute(sql, parameters).fetchall()
+    connection.close()
+
+
+def refused(open_store: Open, **options: object) -> HoldfastError:
+    with pytest.raises(HoldfastError) as caught:
+        open_store(**options)
+    assert caught.value.hint
+    return caught.value
+
+
+@pytest.fixture
+def everything_allowed() -> Iterator[None]:
+    """A mask that hides no permission, so that only our own modes count."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("everything_allowed")
+def test_files_and_folders_are_for_this_user_only(tmp_path: Path, open_store: Open) -> None:
+    tmp_path.chmod(0o755)
+    path = tmp_path / "deep" / "er" / "store.db"
+    open_store(path).commit(save("a"))
+    modes = {
+        each.relative_to(tmp_path).as_posix(): each.stat().st_mode & 0o777 for each in tmp_path.rglob("*")
+    }
+    assert modes == {
+        "deep": 0o700,
+        "deep/er": 0o700,
+        "deep/er/store.db": 0o600,
+        "deep/er/store.db-wal": 0o600,
+        "deep/er/store.db-shm": 0o600,
+    }
+    assert tmp_path.stat().st_mode & 0o777 == 0o755
+
+
+def test_new_names_are_synced_into_their_folders(
+    tmp_path: Path, open_store: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    real = os.fsync
+
+    def spy(descriptor: int) -> None:
+        synced.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", spy)
+    open_store(tmp_path / "deep" / "er" / "store.db")
+    assert synced == [str(tmp_path), str(tmp_path / "deep"), str(tmp_path / "deep" / "er")]
+
+
+def test_a_store_carries_its_marks(path: Path, store: SqliteBackend) -> None:
+    store.close()
+    connection = plain(path)
+    assert connection.execute("PRAGMA application_id").get == int.from_bytes(b"hldf", "big")
+    assert connection.execute("PRAGMA user_version").get == 1000
+    assert connection.execute("PRAGMA page_size").get == 8192
+    assert connection.reserve_bytes() == 8
+    header = {key: value for key, value, _ in connection.execute("SELECT * FROM header")}
+    connection.close()
+    assert {key: header[key] for key in ("format", "hash", "cipher", "key")} == {
+        "format": "0",
+        "hash": "blake3",
+        "cipher": "0",
+        "key": "0",
+    }
+    assert set(header) == {"format", "store", "hash", "cipher", "key", "created_at"}
+
+
+@pytest.mark.parametrize(("durability", "synchronous", "full"), [("power", 2, 1), ("process", 1, 0)])
+def test_every_connection_is_set_as_it_must_be(
+    open_store: Open, durability: str, synchronous: int, full: int
+) -> None:
+    expected = {
+        "synchronous": synchronous,
+        "fullfsync": full,
+        "checkpoint_fullfsync": full,
+        "journal_mode": "wal",
+        "mmap_size": 0,
+        "cell_size_check": 1,
+        "trusted_schema": 0,
+        "foreign_keys": 1,
+        "checksum_verification": "1",
+    }
+    backend = open_store(durability=durability)
+    first = backend._pool.take()
+    second = backend._pool.take()
+    for connection in (first, second):
+        settings = {name: connection.execute(f"PRAGMA {name}").get for name in expected}
+        assert settings == expected
+        assert connection.open_vfs == "cksmvfs"
+        backend._pool.give(connection)
+
+
+def test_other_users_of_sqlite_keep_their_default(store: SqliteBackend) -> None:
+    assert apsw.vfs_names()[0] != "cksmvfs"
+    assert "cksmvfs" in apsw.vfs_names()
+
+
+def test_a_missing_store_is_not_made_unasked(tmp_path: Path, open_store: Open) -> None:
+    path = tmp_path / "nowhere" / "store.db"
+    error = refused(open_store, at=path, create=False)
+    assert isinstance(error, NotFoundError)
+    assert error.code is ErrorCode.STORE_MISSING
+    assert "holdfast init" in error.hint
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_file_is_finished(path: Path, open_store: Open) -> None:
+    path.touch()
+    assert refused(open_store, create=False).code is ErrorCode.STORE_MISSING
+    assert path.stat().st_size == 0
+    backend = open_store()
+    backend.commit(save("a"))
+    assert len(contents(backend).checkpoints) == 1
+
+
+def test_a_database_without_tables_is_finished(path: Path, open_store: Open) -> None:
+    connection = apsw.Connection(str(path))
+    connection.execute("CREATE TABLE gone (x); DROP TABLE gone; VACUUM")
+    connection.close()
+    assert path.stat().st_size > 0
+    open_store().commit(save("a"))
+
+
+def test_a_store_that_was_not_yet_switched_to_the_wal_is_switched(path: Path, open_store: Open) -> None:
+    open_store().close()
+    change(path, "PRAGMA journal_mode=DELETE")
+    assert plain(path).execute("PRAGMA journal_mode").get == "delete"
+    open_store().commit(save("a"))
+    assert plain(path).execute("PRAGMA journal_mode").get == "wal"
+
+
+def test_opening_a_store_again_keeps_what_is_in_it(path: Path, open_store: Open) -> None:
+    first = open_store()
+    first.commit(save("a"))
+    before = contents(first)
+    first.close()
+    assert contents(open_store()) == before
+
+
+def make_text(path: Path) -> None:
+    path.write_text("this is a diary, and long enough to look like a header of a file " * 40)
+
+
+def make_short(path: Path) -> None:
+    path.write_bytes(b"x")
+
+
+def make_foreign(path: Path) -> None:
+    connection = apsw.Connection(str(path))
+    connection.execute("CREATE TABLE mine (x); INSERT INTO mine VALUES (1)")
+    connection.close()
+
+
+def make_marked(path: Path) -> None:
+    connection = apsw.Connection(str(path))
+    connection.execute("PRAGMA application_id=252006673").fetchall()
+    connection.close()
+
+
+def make_versioned(path: Path) -> None:
+    connection = apsw.Connection(str(path))
+    connection.execute("PRAGMA user_version=7").fetchall()
+    connection.close()
+
+
+@pytest.mark.parametrize("make", [make_text, make_short, make_foreign, make_marked, make_versioned])
+def test_a_file_of_somebody_else_is_left_alone(
+    path: Path, open_store: Open, make: Callable[[Path], None]
+) -> None:
+    make(path)
+    before = path.read_bytes()
+    error = refused(open_store)
+    assert isinstance(error, InvalidInputError)
+    assert error.code is ErrorCode.NOT_A_STORE
+    assert path.read_bytes() == before
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+
+
+def test_a_folder_or_a_pipe_is_not_a_store(tmp_path: Path, open_store: Open) -> None:
+    (tmp_path / "folder.db").mkdir()
+    os.mkfifo(tmp_path / "pipe.db")
+    for name in ("folder.db", "pipe.db"):
+        assert refused(open_store, at=tmp_path / name).code is ErrorCode.NOT_A_STORE
+
+
+def test_a_file_where_a_folder_should_be_is_an_error_of_the_target(tmp_path: Path, open_store: Open) -> None:
+    (tmp_path / "file").touch()
+    assert refused(open_store, at=tmp_path / "file" / "store.db").code is ErrorCode.BAD_URL
+
+
+def test_a_newer_format_is_not_touched(path: Path, open_store: Open) -> None:
+    open_store().close()
+    change(path, "PRAGMA user_version=1001")
+    before = path.read_bytes()
+    error = refused(open_store)
+    assert isinstance(error, UnsupportedError)
+    assert error.code is ErrorCode.FORMAT_TOO_NEW
+    assert error.details["format"] == 1
+    assert "upgrade" in error.hint
+    assert path.read_bytes() == before
+
+
+def test_a_store_whose_pages_have_no_checksums_is_damaged(path: Path, open_store: Open) -> None:
+    open_store().close()
+    marks = (plain(path).execute("PRAGMA application_id").get, plain(path).execute("PRAGMA user_version").get)
+    path.unlink()
+    bare = apsw.Connection(str(path), vfs="unix")
+    for name, mark in zip(("application_id", "user_version"), marks, strict=True):
+        bare.execute(f"PRAGMA {name}={mark}").fetchall()
+    bare.execute("CREATE TABLE header (x)")
+    bare.close()
+    error = refused(open_store)
+    assert error.code is ErrorCode.STORE_DAMAGED
+    assert "checksums" in str(error)
+
+
+def test_a_version_below_the_first_is_damage(path: Path, open_store: Open) -> None:
+    open_store().close()
+    change(path, "PRAGMA user_version=3")
+    assert refused(open_store).code is ErrorCode.STORE_DAMAGED
+
+
+@pytest.mark.parametrize(("key", "value"), [("cipher", "1"), ("hash", "other")])
+def test_a_cipher_or_a_hash_that_is_not_known_is_refused(
+    path: Path, open_store: Open, key: str, value: str
+) -> None:
+    open_store().close()
+    change(path, "UPDATE header SET value = ?1, seal = ?2 WHERE key = ?3", value, seal(key, value), key)
+    assert refused(open_store).code is ErrorCode.FORMAT_TOO_NEW
+
+
+@pytest.mark.parametrize("column", ["key", "value", "seal"])
+def test_a_changed_header_is_damage(path: Path, open_store: Open, column: str) -> None:
+    open_store().close()
+    value = 5 if column == "seal" else "changed"
+    change(path, f"UPDATE header SET {column} = ? WHERE key = 'store'", value)
+    error = refused(open_store)
+    assert isinstance(error, IntegrityError)
+    assert error.code is ErrorCode.ROW_DAMAGED
+
+
+def test_a_header_that_lost_an_entry_is_damage(path: Path, open_store: Open) -> None:
+    open_store().close()
+    change(path, "DELETE FROM header WHERE key = 'hash'")
+    assert refused(open_store).code is ErrorCode.STORE_DAMAGED
+
+
+def test_a_missing_table_is_damage(path: Path, open_store: Open) -> None:
+    open_store().close()
+    change(path, "DROP TABLE header")
+    assert refused(open_store).code is ErrorCode.STORE_DAMAGED
+
+
+@pytest.mark.parametrize("timeout", [-1.0, float("nan")])
+def test_a_timeout_is_a_number_of_seconds(path: Path, open_store: Open, timeout: float) -> None:
+    assert refused(open_store, timeout=timeout).code is ErrorCode.BAD_ARGUMENT
+    assert not path.exists()
+
+
+def test_a_timeout_may_be_endless(open_store: Open) -> None:
+    open_store(timeout=float("inf")).commit(save("a"))
+
+
+@pytest.mark.parametrize("version", ["3.7.0", "3.40.1", "3.51.2"])
+def test_a_library_that_can_corrupt_a_wal_is_refused(version: str) -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        check_library(version)
+    assert caught.value.code is ErrorCode.SQLITE_TOO_OLD
+    assert caught.value.details["version"] == version
+
+
+@pytest.mark.parametrize("version", ["3.51.3", "3.51.3.1", "3.53.0", "4.0.0"])
+def test_a_library_without_that_fault_is_taken(version: str) -> None:
+    check_library(version)
+
+
+def test_a_driver_without_the_checksum_extension_is_refused(tmp_path: Path) -> None:
+    # In a process of its own, because the extension stays for the life of a process.
+    code = (
+        "import sys\n"
+        "from holdfast.backends.sqlite.connection import load_checksums\n"
+        "from holdfast.errors import UnsupportedError\n"
+        "try: load_checksums(sys.argv[1])\n"
+        "except UnsupportedError as error: sys.exit(str(error.code))\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert ran.stderr.strip() == "not-supported"
+
+
+CREATE = (
+    "import sys; from pathlib import Path; from holdfast.backends.sqlite import SqliteBackend as B; "
+    "sys.stdin.read(1); B.open(Path(sys.argv[1]), durability='power', create=True, timeout=30.0).close()"
+)
+
+
+def test_many_processes_make_one_store(tmp_path: Path, open_store: Open) -> None:
+    for attempt in range(4):
+        path = tmp_path / f"{attempt}" / "store.db"
+        makers = [
+            subprocess.Popen([sys.executable, "-c", CREATE, str(path)], stdin=subprocess.PIPE)
+            for _ in range(5)
+        ]
+        for each in makers:
+            assert each.stdin is not None
+            each.stdin.write(b"!")
+            each.stdin.close()
+        assert [each.wait() for each in makers] == [0] * 5
+        open_store(path).commit(save("a"))
+        connection = plain(path)
+        assert connection.execute("SELECT count(*) FROM header WHERE key = 'store'").get == 1
+        assert connection.execute("PRAGMA integrity_check").get == "ok"
+        connection.close()
+
+
+def test_many_threads_make_one_store(tmp_path: Path) -> None:
+    for attempt in range(10):
+        path = tmp_path / f"{attempt}" / "store.db"
+        start = threading.Barrier(6)
+        made: list[SqliteBackend] = []
+
+        def make(
+            path: Path = path, start: threading.Barrier = start, made: list[SqliteBackend] = made
+        ) -> None:
+            start.wait()
+            made.append(SqliteBackend.open(path, durability="process", create=True, timeout=30.0))
+
+        threads = [threading.Thread(target=make) for _ in range(6)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+        assert len(made) == 6
+        made[0].commit(save("a"))
+        assert len(contents(made[5]).checkpoints) == 1
+        for backend in made:
+            backend.close()
+
+
+STRACE = ["strace", "-f", "-qq", "-o", os.devnull, "-e", "trace=pwrite64,unlink", "-e"]
+
+
+def test_a_maker_killed_between_writes_leaves_nothing_or_a_store(
+    tmp_path: Path, open_store: Open, require: Callable[[str], None]
+) -> None:
+    require("strace")
+    # Every third, because each costs a start of the interpreter.
+    number, status = 1, -9
+    while status != 0:
+        path = tmp_path / f"{number}" / "store.db"
+        path.parent.mkdir()
+        ran = subprocess.run(
+            [
+                *STRACE,
+                f"inject=pwrite64,unlink:signal=KILL:when={number}",
+                sys.executable,
+                "-c",
+                CREATE,
+                str(path),
+            ],
+            input=b"!",
+            check=False,
+        )
+        backend = open_store(path)
+        backend.commit(save("a"))
+        assert len(contents(backend).checkpoints) == 1
+        backend.close()
+        number, status = number + 3, ran.returncode
+        assert status in (0, -9, 137)
+    assert number > 10

@@ -1,0 +1,166 @@
+"""Questions are answered through indexes, and no text of a question becomes SQL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.backends.sqlite import SqliteBackend
+from holdfast.backends.sqlite.query import to_sql
+from holdfast.storage.records import Query
+from holdfast.testing.rows import batch, row, save
+
+from .conftest import Open
+
+
+def plan(path: Path, query: Query) -> str:
+    connection = apsw.Connection(str(path), vfs="cksmvfs")
+    sql, parameters = to_sql(query)
+    steps = [step[3] for step in connection.execute(f"EXPLAIN QUERY PLAN {sql}", parameters)]
+    connection.close()
+    return "; ".join(steps)
+
+
+@pytest.mark.parametrize(
+    ("query", "index"),
+    [
+        (Query(session="s"), "sqlite_autoindex_checkpoints_2 (session=?)"),
+        (Query(session="s", seq=3), "sqlite_autoindex_checkpoints_2 (session=? AND seq=?)"),
+        (Query(session="s", before_seq=3), "sqlite_autoindex_checkpoints_2 (session=? AND seq<?)"),
+        (Query(session="s", before_position=3, limit=9), "sqlite_autoindex_checkpoints_2 (session=?"),
+        (
+            Query(session="s", branch="main", status="failed", limit=1),
+            "sqlite_autoindex_checkpoints_2 (session=?)",
+        ),
+        (Query(session="s", step=3), "checkpoints_by_step (session=? AND step=?)"),
+        (Query(session="s", step=3, limit=1), "checkpoints_by_step (session=? AND step=?)"),
+        (Query(session="s", key="k"), "checkpoints_by_key (session=? AND key=?)"),
+        (Query(project="p"), "sessions_by_project (project=?)"),
+        (Query(project="p", since=1), "checkpoints_by_time (session=? AND created_at>?)"),
+        (
+            Query(project="p", since=1, until=2, limit=20),
+            "checkpoints_by_time (session=? AND created_at>? AND created_at<?)",
+        ),
+        (Query(agent="a", until=2), "checkpoints_by_time (session=? AND created_at<?)"),
+        (Query(agent="a"), "sessions_by_agent (agent=?)"),
+        (Query(since=1), "checkpoints_by_time (session=? AND created_at>?)"),
+        (Query(tag="t"), "SEARCH t USING PRIMARY KEY (tag=?)"),
+        (Query(tag="t", session="s"), "SEARCH t USING PRIMARY KEY (tag=?)"),
+        (Query(id_prefix="abc"), "sqlite_autoindex_checkpoints_1 (id>? AND id<?)"),
+        (Query(before_position=9), "SEARCH c USING INTEGER PRIMARY KEY (rowid<?)"),
+    ],
+    ids=lambda value: "" if isinstance(value, str) else value_name(value),
+)
+def test_a_question_uses_its_index(path: Path, store: SqliteBackend, query: Query, index: str) -> None:
+    steps = plan(path, query)
+    assert index in steps
+    assert "SCAN c" not in steps
+    assert "AUTOMATIC" not in steps
+
+
+def value_name(query: Query) -> str:
+    return "-".join(name for name in Query.__slots__ if getattr(query, name) not in (None, (), False))
+
+
+@pytest.mark.parametrize(
+    "query", [Query(session="s", limit=5), Query(session="s", step=1), Query(tag="t"), Query()]
+)
+def test_the_newest_come_first_without_sorting(path: Path, store: SqliteBackend, query: Query) -> None:
+    assert "TEMP B-TREE" not in plan(path, query)
+
+
+def test_only_the_newest_are_looked_at_where_nothing_else_is_asked(path: Path, store: SqliteBackend) -> None:
+    assert plan(path, Query(limit=5)).startswith("SCAN c;")
+
+
+TEXT = st.text(min_size=1) | st.sampled_from(
+    ["'", '"', "?", "--", ";", "' OR 1=1 --", "*", "%", "auto", "\0"]
+)
+FILTERS = {
+    "session": TEXT,
+    "branch": TEXT,
+    "agent": TEXT,
+    "project": TEXT,
+    "tag": TEXT,
+    "status": TEXT,
+    "trigger": TEXT,
+    "key": TEXT,
+    "id_prefix": st.text("0123456789abcdef", max_size=64),
+    "step": st.integers(0, 2**40),
+    "seq": st.integers(0, 9),
+    "since": st.integers(0, 2**60),
+    "until": st.integers(0, 2**60),
+    "before_seq": st.integers(0, 9),
+    "before_position": st.integers(0, 9),
+    "include_hidden": st.booleans(),
+    "limit": st.integers(0, 5),
+    "metadata": st.lists(st.tuples(st.lists(TEXT, min_size=1).map(tuple), st.just("1")), max_size=2).map(
+        tuple
+    ),
+}
+
+
+def other_value(name: str, value: Any) -> Any:
+    if name == "include_hidden" or (name, value) in (("trigger", "auto"), ("metadata", ())):
+        return value
+    if name == "metadata":
+        return ((("k",), "0"),)
+    return 0 if isinstance(value, int) else "0"
+
+
+@given(st.fixed_dictionaries({}, optional=FILTERS))
+def test_the_text_of_a_query_depends_on_which_filters_it_has_and_never_on_their_values(
+    filters: dict[str, Any],
+) -> None:
+    query = Query(**filters)
+    sql, parameters = to_sql(query)
+    plain = {name: other_value(name, value) for name, value in filters.items()}
+    assert to_sql(Query(**plain))[0] == sql
+    assert sql.count("?") == len(parameters)
+
+
+def test_statements_are_prepared_once(open_store: Open) -> None:
+    backend = open_store()
+    for number in range(10):
+        backend.commit(save(f"{number}", after=f"{number - 1}" if number else None))
+    connection = backend._pool.take()
+    backend._pool.give(connection)
+    before = connection.cache_stats()["misses"]
+    for number in range(10, 40):
+        backend.commit(save(f"{number}", after=f"{number - 1}"))
+        with backend.reader() as reader:
+            reader.checkpoints(Query(session="work", limit=number))
+    # The search itself is the one statement that was not known before.
+    assert connection.cache_stats()["misses"] == before + 1
+
+
+def test_a_search_by_metadata_reads_no_further_than_its_limit(store: SqliteBackend) -> None:
+    for number in range(30):
+        store.commit(batch(row(f"{number}", metadata=f'{{"k":{number % 2}}}')))
+    seen: list[object] = []
+
+    def count(_: apsw.Cursor, found: apsw.SQLiteValues) -> apsw.SQLiteValues:
+        seen.append(found)
+        return found
+
+    connection = store._pool.take()
+    connection.row_trace = count
+    store._pool.give(connection)
+    with store.reader() as reader:
+        seen.clear()
+        assert len(reader.checkpoints(Query(metadata=((("k",), "0"),), limit=3))) == 3
+    # The one after the last that was wanted tells that there are enough.
+    assert len(seen) == 7
+
+
+def test_a_limit_of_nothing_finds_nothing(store: SqliteBackend) -> None:
+    store.commit(save("a", metadata='{"k":1}'))
+    with store.reader() as reader:
+        for limit in (0, -1):
+            assert reader.checkpoints(Query(metadata=((("k",), "1"),), limit=limit)) == []
+            assert reader.checkpoints(Query(limit=limit)) == []
