@@ -1,0 +1,177 @@
+"""A backend that fails where a plan says so, around any other backend.
+
+    lost_reply = Fault("commit", nth=2, after=failing(io_failed()))
+    store = holdfast.Store(FaultyBackend(MemoryBackend(), [lost_reply]))
+
+A fault names a call and hooks into it: `before` runs first and may raise, so that the call never happens; `after` gets
+the answer and may raise, so that the call happened but its answer is lost, or return another answer, so that the caller
+reads something false. Hooks may also do what another process would do at that very moment.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn, ParamSpec, TypeVar
+
+from holdfast.errors import BackendError, ErrorCode
+from holdfast.storage.ports import Backend, Reader
+from holdfast.storage.records import (
+    Batch,
+    BranchRow,
+    CheckpointId,
+    CheckpointRow,
+    ChunkHash,
+    Operation,
+    Query,
+    Receipt,
+    SessionRow,
+    StoreStats,
+)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something that goes wrong at one call, or at every call, of one name.
+
+    Attributes:
+        call: The name of a method of `Backend` or `Reader`: commit, reader, backup, chunks, checkpoints ...
+        nth: Which call of that name, counted from 1; None for every one.
+        before: Runs before the call.
+        after: Runs after it, and returns the answer that the caller gets.
+    """
+
+    call: str
+    nth: int | None = 1
+    before: Callable[[], None] | None = None
+    after: Callable[[Any], Any] | None = None
+
+
+def failing(error: BaseException) -> Callable[..., NoReturn]:
+    """A hook that raises."""
+
+    def raise_it(*_: object) -> NoReturn:
+        raise error
+
+    return raise_it
+
+
+def io_failed() -> BackendError:
+    """The error of a write or a read that the device did not carry out."""
+    return BackendError(
+        "the device failed, as planned", code=ErrorCode.IO_FAILED, hint="look at the plan of faults"
+    )
+
+
+def disk_full() -> BackendError:
+    """The error of a write for which there was no room."""
+    return BackendError(
+        "the disk is full, as planned", code=ErrorCode.DISK_FULL, hint="look at the plan of faults"
+    )
+
+
+class _Plan:
+    """The faults, and how often each call has been made; shared by a backend and all its readers."""
+
+    def __init__(self, faults: Iterable[Fault]) -> None:
+        self.faults = list(faults)
+        self.calls: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def run(self, name: str, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        with self._lock:
+            self.calls[name] += 1
+            due = [each for each in self.faults if each.call == name and each.nth in (None, self.calls[name])]
+        for each in due:
+            if each.before is not None:
+                each.before()
+        answer = call(*args, **kwargs)
+        for each in due:
+            if each.after is not None:
+                answer = each.after(answer)
+        return answer
+
+
+class FaultyBackend:
+    """Another backend, with the faults of a plan.
+
+    Attributes:
+        calls: How often each method has been called, by name.
+    """
+
+    def __init__(self, inner: Backend, faults: Iterable[Fault] = ()) -> None:
+        self._inner = inner
+        self._plan = _Plan(faults)
+        self.calls = self._plan.calls
+
+    @property
+    def url(self) -> str:
+        """Where the other backend is."""
+        return self._inner.url
+
+    def plan(self, *faults: Fault) -> None:
+        """Take these faults from now on, and count calls from 1 again."""
+        self._plan.faults[:] = faults
+        self.calls.clear()
+
+    def commit(self, batch: Batch) -> Receipt:
+        """See `Backend.commit`."""
+        return self._plan.run("commit", self._inner.commit, batch)
+
+    def reader(self) -> AbstractContextManager[Reader]:
+        """See `Backend.reader`."""
+        return self._reader()
+
+    @contextmanager
+    def _reader(self) -> Iterator[Reader]:
+        with self._plan.run("reader", self._inner.reader) as reader:
+            yield _FaultyReader(reader, self._plan)
+
+    def backup(self, target: Path) -> None:
+        """See `Backend.backup`."""
+        self._plan.run("backup", self._inner.backup, target)
+
+    def close(self) -> None:
+        """See `Backend.close`; this one never fails, so that a test can clean up."""
+        self._inner.close()
+
+
+class _FaultyReader:
+    """A view of another backend, with the faults of the same plan."""
+
+    def __init__(self, inner: Reader, plan: _Plan) -> None:
+        self._inner, self._run = inner, plan.run
+
+    def session(self, session: str) -> SessionRow | None:
+        return self._run("session", self._inner.session, session)
+
+    def sessions(self, *, agent: str | None = None, project: str | None = None) -> Sequence[SessionRow]:
+        return self._run("sessions", self._inner.sessions, agent=agent, project=project)
+
+    def branch(self, session: str, name: str) -> BranchRow | None:
+        return self._run("branch", self._inner.branch, session, name)
+
+    def branches(self, session: str) -> Sequence[BranchRow]:
+        return self._run("branches", self._inner.branches, session)
+
+    def checkpoint(self, checkpoint: CheckpointId) -> CheckpointRow | None:
+        return self._run("checkpoint", self._inner.checkpoint, checkpoint)
+
+    def checkpoints(self, query: Query) -> Sequence[CheckpointRow]:
+        return self._run("checkpoints", self._inner.checkpoints, query)
+
+    def operations(self, session: str, *, after: int = 0) -> Sequence[Operation]:
+        return self._run("operations", self._inner.operations, session, after=after)
+
+    def chunks(self, hashes: Iterable[ChunkHash]) -> Mapping[ChunkHash, bytes]:
+        return self._run("chunks", self._inner.chunks, hashes)
+
+    def stats(self) -> StoreStats:
+        return self._run("stats", self._inner.stats)

@@ -1,0 +1,289 @@
+"""The kit itself: each of these backends breaks one sentence of the contract, and the kit must say so.
+
+A broken backend is the memory backend with one thing wrong. The test of the kit that stands for that sentence is run
+against it, and has to fail.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+
+from holdfast.backends.memory import MemoryBackend
+from holdfast.errors import HoldfastError
+from holdfast.storage.records import Batch, Claim, Guard, Move, Query, Receipt
+from holdfast.testing.conformance import BackendConformance
+from holdfast.testing.faults import Fault, FaultyBackend
+from holdfast.testing.rows import START
+
+
+class Rewriting(MemoryBackend):
+    """A backend that commits something else than it was given."""
+
+    def __init__(self, rewrite):
+        super().__init__()
+        self.rewrite = rewrite
+
+    def commit(self, batch):
+        return super().commit(self.rewrite(self, batch))
+
+
+def ignores_the_guard(_, batch):
+    return replace(batch, guard=None)
+
+
+def ignores_last_seq(_, batch):
+    return replace(batch, guard=Guard(log_count=batch.guard.log_count)) if batch.guard else batch
+
+
+def ignores_the_log_count(backend, batch):
+    with backend.reader() as reader:
+        session = reader.session(batch.claim.session)
+    now = session.log_count if session else 0
+    return replace(batch, guard=Guard(log_count=now)) if batch.guard else batch
+
+
+def ignores_the_claim(_, batch):
+    return replace(batch, claim=Claim(session=batch.claim.session))
+
+
+def ignores_expected_heads(backend, batch):
+    def actual(move):
+        with backend.reader() as reader:
+            branch = reader.branch(batch.claim.session, move.branch)
+        return Move(branch=move.branch, expected=branch.head if branch else None, head=move.head)
+
+    return replace(batch, moves=tuple(map(actual, batch.moves)))
+
+
+def drops_the_second_move(_, batch):
+    return replace(batch, moves=batch.moves[:1])
+
+
+def forgets_keys(_, batch):
+    return replace(batch, checkpoints=tuple(replace(row, key=None) for row in batch.checkpoints))
+
+
+def forgets_tags(_, batch):
+    return replace(batch, checkpoints=tuple(replace(row, tags=()) for row in batch.checkpoints))
+
+
+def forgets_the_log(_, batch):
+    return replace(batch, operations=())
+
+
+def forgets_edits(_, batch):
+    return replace(batch, edits=())
+
+
+def merges_edits(backend, batch):
+    """Keeps an old message where an edit takes it away."""
+
+    def merged(edit):
+        with backend.reader() as reader:
+            old = reader.checkpoint(edit.id)
+        return replace(edit, edited_message=edit.edited_message or old.edited_message)
+
+    return replace(batch, edits=tuple(map(merged, batch.edits)))
+
+
+def mixes_up_zero_and_none(_, batch):
+    return replace(batch, checkpoints=tuple(replace(row, step=row.step or None) for row in batch.checkpoints))
+
+
+def uses_its_own_clock(_, batch):
+    return replace(batch, at=START + 123)
+
+
+def reverses_batches(_, batch):
+    return replace(batch, checkpoints=batch.checkpoints[::-1])
+
+
+REWRITES = [
+    (ignores_the_guard, "test_a_guard_sees_a_new_operation"),
+    (ignores_the_guard, "test_the_guard_is_checked_before_the_moves"),
+    (ignores_last_seq, "test_a_guard_with_last_seq_sees_a_new_checkpoint"),
+    (ignores_the_log_count, "test_a_guard_sees_a_new_operation"),
+    (ignores_the_claim, "test_a_session_of_another_agent_is_refused"),
+    (ignores_the_claim, "test_the_claim_is_checked_before_the_guard"),
+    (ignores_the_claim, "test_an_agent_or_project_is_set_where_there_is_none"),
+    (ignores_expected_heads, "test_a_branch_that_moved_on_is_not_moved_back"),
+    (ignores_expected_heads, "test_a_branch_that_exists_is_not_made_again"),
+    (ignores_expected_heads, "test_of_threads_that_write_to_one_branch_one_wins_each_round"),
+    (drops_the_second_move, "test_several_branches_move_in_one_batch"),
+    (forgets_keys, "test_a_key_names_one_checkpoint_of_a_session"),
+    (forgets_tags, "test_a_tag_is_found_whole"),
+    (forgets_the_log, "test_operations_come_back_in_order"),
+    (forgets_the_log, "test_the_session_row_has_the_count_and_the_tip_of_its_log"),
+    (forgets_edits, "test_a_removed_checkpoint_can_still_be_read_by_id"),
+    (merges_edits, "test_an_edit_can_take_everything_back"),
+    (mixes_up_zero_and_none, "test_zero_and_empty_text_are_not_none"),
+    (uses_its_own_clock, "test_stored_at_is_the_time_of_the_batch"),
+    (uses_its_own_clock, "test_a_branch_knows_when_it_moved"),
+    (reverses_batches, "test_the_receipt_has_the_rows_as_they_are_stored"),
+]
+
+
+@pytest.mark.parametrize(("rewrite", "test"), REWRITES, ids=lambda value: getattr(value, "__name__", value))
+def test_a_backend_that_commits_something_else_is_caught(rewrite, test):
+    assert_caught(Rewriting(rewrite), test)
+
+
+class NotAtomic(MemoryBackend):
+    def commit(self, batch):
+        super().commit(Batch(claim=Claim(session="leak"), at=batch.at, chunks=batch.chunks))
+        return super().commit(batch)
+
+
+class NotIdempotent(MemoryBackend):
+    """Checks a repeated batch as if it were new."""
+
+    def commit(self, batch):
+        with self.reader() as reader:
+            repeated = [row for row in batch.checkpoints if reader.checkpoint(row.id)]
+        if repeated:
+            super().commit(replace(batch, checkpoints=(), chunks=()))
+        return super().commit(batch)
+
+
+class GapsInSeq(MemoryBackend):
+    def commit(self, batch):
+        try:
+            return super().commit(batch)
+        except HoldfastError:
+            moment = self._open_moment()
+            moment.sessions["work"] = replace(moment.sessions["work"], last_seq=9)
+            raise
+
+
+class ForgetfulReceipt(MemoryBackend):
+    def commit(self, batch):
+        super().commit(batch)
+        return Receipt(batch.checkpoints)
+
+
+class LateView(MemoryBackend):
+    """Takes the moment of the first question for the moment of opening."""
+
+    @contextmanager
+    def reader(self):
+        backend, inner = self, super().reader
+
+        class Late:
+            view = None
+
+            def __getattr__(self, name):
+                if self.view is None:
+                    with inner() as reader:
+                        self.view = type(reader)(backend._open_moment().copy())
+                return getattr(self.view, name)
+
+        yield Late()
+
+
+class NoView(MemoryBackend):
+    """Answers each question from what is there at that time."""
+
+    @contextmanager
+    def reader(self):
+        inner = super().reader
+
+        class Now:
+            def __getattr__(self, name):
+                def ask(*args, **kwargs):
+                    with inner() as reader:
+                        return getattr(reader, name)(*args, **kwargs)
+
+                return ask
+
+        yield Now()
+
+
+class OpenForEver(MemoryBackend):
+    def close(self):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("broken", "test"),
+    [
+        (NotAtomic, "test_a_refused_batch_leaves_nothing_behind"),
+        (NotIdempotent, "test_a_repeated_batch_changes_nothing_and_returns_its_rows"),
+        (NotIdempotent, "test_whatever_else_a_repeated_batch_says_is_ignored"),
+        (GapsInSeq, "test_a_refused_batch_uses_up_no_seq"),
+        (ForgetfulReceipt, "test_seq_counts_from_one_in_batch_order"),
+        (LateView, "test_a_view_begins_when_it_is_opened"),
+        (NoView, "test_a_view_does_not_change_while_others_commit"),
+        (NoView, "test_two_threads_have_two_views"),
+        (OpenForEver, "test_another_thread_may_close"),
+    ],
+)
+def test_a_backend_that_is_not_sound_is_caught(broken, test):
+    assert_caught(broken(), test)
+
+
+IGNORED_FILTERS = {
+    "session": "test_filters_together_must_all_hold",
+    "branch": "test_filters_together_must_all_hold",
+    "agent": "test_agent_and_project_are_those_of_the_session",
+    "project": "test_agent_and_project_are_those_of_the_session",
+    "tag": "test_a_tag_is_found_whole",
+    "status": "test_filters_together_must_all_hold",
+    "trigger": "test_the_trigger_auto_matches_every_event",
+    "step": "test_filters_together_must_all_hold",
+    "seq": "test_seq_is_a_filter_like_any_other",
+    "key": "test_a_filter_matches_its_value_exactly",
+    "id_prefix": "test_an_ambiguous_prefix_gives_all_of_them",
+    "since": "test_since_and_until_include_their_moment",
+    "until": "test_since_and_until_include_their_moment",
+    "metadata": "test_every_metadata_pair_must_hold",
+    "before_seq": "test_pages_by_seq_and_by_position_cover_everything_once",
+    "before_position": "test_pages_by_seq_and_by_position_cover_everything_once",
+    "include_hidden": "test_removed_checkpoints_come_only_when_asked_for",
+    "limit": "test_a_limit_gives_the_newest",
+}
+
+
+def test_every_filter_of_a_query_is_in_the_list_above():
+    assert set(IGNORED_FILTERS) == {field.name for field in fields(Query)}
+
+
+@pytest.mark.parametrize(("name", "test"), IGNORED_FILTERS.items())
+def test_a_backend_that_ignores_a_filter_is_caught(name, test):
+    default: Any = next(field.default for field in fields(Query) if field.name == name)
+
+    class Ignoring(MemoryBackend):
+        @contextmanager
+        def reader(self):
+            with super().reader() as reader:
+                ask = reader.checkpoints
+                setattr(reader, "checkpoints", lambda query: ask(replace(query, **{name: default})))  # noqa: B010
+                yield reader
+
+    exactly = {"field": name, "value": "v", "near_misses": ["V"]}
+    assert_caught(Ignoring(), test, **(exactly if test == "test_a_filter_matches_its_value_exactly" else {}))
+
+
+def test_a_backend_that_lists_oldest_first_is_caught():
+    backend = FaultyBackend(MemoryBackend(), [Fault("checkpoints", nth=None, after=lambda rows: rows[::-1])])
+    assert_caught(backend, "test_order_is_by_seq_and_never_by_time")
+
+
+def test_a_backend_that_gives_other_bytes_is_caught():
+    def stripped(pieces):
+        return {name: data.rstrip(b"\x00") for name, data in pieces.items()}
+
+    backend = FaultyBackend(MemoryBackend(), [Fault("chunks", nth=None, after=stripped)])
+    assert_caught(backend, "test_a_chunk_comes_back_exactly", data=b"\x00")
+
+
+def assert_caught(backend, test, **arguments):
+    """Run one test of the kit against a sound backend, then against this one: it must pass, then fail."""
+    check = getattr(BackendConformance(), test)
+    check(MemoryBackend(), **arguments)
+    # A kit test fails by its assert, by an error that it does not expect, or by pytest's "did not raise".
+    with pytest.raises((AssertionError, HoldfastError, AttributeError, KeyError, pytest.fail.Exception)):
+        check(backend, **arguments)

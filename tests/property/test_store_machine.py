@@ -1,0 +1,383 @@
+"""The real store against the slow, obvious one: the same calls on both, the same answers and the same errors.
+
+Three writers work on two sessions, so that two of them share one: their conflicts, forks and deletions meet. Each rule
+calls the real store first and tells the model the id that it gave. At the end everything is compared with everything.
+"""
+
+from __future__ import annotations
+
+import copy
+import shutil
+import tempfile
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import note, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+import holdfast
+from holdfast.backends.memory import MemoryBackend
+from holdfast.backends.sqlite import SqliteBackend
+from holdfast.errors import HoldfastError
+from holdfast.history.checkpoint import moment
+from holdfast.testing.model import ModelStore
+from holdfast.testing.values import identical, values
+
+ONLY_REAL = ("root", "size_bytes", "stored_bytes", "position")
+TAGS = ["golden", "verified", "it's"]
+KEYS = ["k1", "k2"]
+METADATA = [
+    {},
+    {"model": "m1"},
+    {"model": "m2", "run": {"n": 1}},
+    {"run": {"n": 1, "deep": [1, {"a": None}]}},
+    {"n": 1.0},
+]
+
+WRITERS = st.integers(0, 2)
+TAG_LISTS = st.lists(st.sampled_from(TAGS), max_size=3)
+# A few states that come again and again, for keys and shared chunks, and any state there can be. The model keeps copies,
+# and deepcopy itself changes a few odd values: PureWindowsPath("C:C:C:") comes out as "C:C:".
+STATES = st.sampled_from([None, 1, True, 1.0, {"step": 1}, {"step": True}, [1, 2], (1, 2), "x" * 5000]) | (
+    values().filter(lambda value: identical(copy.deepcopy(value), value))
+)
+REFS = st.tuples(
+    st.sampled_from(
+        ["@", "@-", "@~2", "@~0", "main", "main~1", "main-1", "main-1~1", "tag", "seq", "id", "id~", "object"]
+    ),
+    st.integers(0, 30),
+)
+SAID = st.fixed_dictionaries(
+    {},
+    optional={
+        "message": st.sampled_from(["", "found it", "line\nbreak", "\N{SNOWMAN}"]),
+        "tags": TAG_LISTS,
+        "step": st.integers(-1, 2),
+        "status": st.sampled_from(["running", "paused", "completed", "failed", "interrupted"]),
+        "trigger": st.sampled_from(["manual", "auto:x", "auto:y", "scheduled", "error"]),
+        "metadata": st.sampled_from(METADATA),
+        "tokens": st.integers(0, 9),
+        "cost_usd": st.sampled_from([0.0, 0.1]),
+        "duration_ms": st.sampled_from([0.5, 20.0]),
+        "key": st.sampled_from(KEYS),
+        "on_conflict": st.sampled_from(["raise", "fork"]),
+    },
+)
+
+
+class StoreMachine(RuleBasedStateMachine):
+    """Calls on both stores; `self.both` is where they are compared."""
+
+    def __init__(self):
+        super().__init__()
+        self.now = 1_700_000_000_000_000
+        self.saved = []
+        self.states_by_root = {}
+        self.backend = self.open_backend()
+        self.real = holdfast.Store(self.backend, app_version="1.0", clock=lambda: self.now)
+        self.model = ModelStore(app_version="1.0", clock=lambda: self.now)
+        self.writers: list[Any] = [None] * 3
+
+    def open_backend(self):
+        raise NotImplementedError
+
+    @initialize()
+    def something_to_work_on(self):
+        """Two branches in one session and one in another, with writers that have seen different heads."""
+        for number in range(3):
+            self.new_writer(number, "main", None, None)
+        for step in range(3):
+            self.save(0, {"step": step}, {"tags": TAGS[:step]}, None, None)
+        self.load_the_newest(1)
+        self.save(2, "elsewhere", {"key": "k1"}, None, None)
+        self.save(0, "a fork", {}, None, ("seq", 1))
+
+    @rule(writer=WRITERS, state=STATES)
+    def append(self, writer, state):
+        """What most programs do."""
+        self.save(writer, state, {}, None, None)
+
+    @rule(state=STATES, on_conflict=st.sampled_from(["raise", "fork"]))
+    def meet(self, state, on_conflict):
+        """Two writers see the same head, and both save."""
+        for writer in (0, 1):
+            self.new_writer(writer, "main", None, None)
+            self.load_the_newest(writer)
+        self.save(0, state, {}, None, None)
+        self.save(1, state, {"on_conflict": on_conflict}, None, None)
+
+    @rule(
+        writer=WRITERS,
+        branch=st.sampled_from(["main", "main", "main-1", "nowhere"]),
+        agent=st.sampled_from([None, None, "scout", "other"]),
+        project=st.sampled_from([None, None, "acme"]),
+    )
+    def new_writer(self, writer, branch, agent, project):
+        """A new Session has seen nothing."""
+        name = "other" if writer == 2 else "work"
+        where = {"agent": agent, "project": project, "branch": branch}
+        self.writers[writer] = self.real.session(name, **where), self.model.session(name, **where)
+
+    @rule(
+        writer=WRITERS,
+        state=STATES,
+        said=SAID,
+        expect=st.none() | st.just("nothing") | st.tuples(st.just("expect"), REFS),
+        parent=st.none() | st.none() | REFS,
+    )
+    def save(self, writer, state, said, expect, parent):
+        real, model = self.writers[writer]
+        for_real, for_model = dict(said), dict(said)
+        if expect == "nothing":
+            for_real["expect"] = for_model["expect"] = None
+        elif expect is not None:
+            for_real["expect"], for_model["expect"] = self.pick(expect[1])
+        if parent is not None:
+            for_real["parent"], for_model["parent"] = self.pick(parent)
+        mine = copy.deepcopy(state)
+        pair = self.both(
+            lambda: real.save(mine, **for_real),
+            lambda done: model.save(mine, **for_model, as_id=done.id if done else None),
+            written_alike,
+        )
+        if pair is not None and all(known.id != pair[0].id for known, _ in self.saved):
+            self.saved.append(pair)
+        # What the caller does to its state afterwards is no concern of the store.
+        with suppress(Exception):
+            mine.clear()
+
+    @rule(writer=WRITERS, ref=REFS, default=st.booleans())
+    def load(self, writer, ref, default):
+        real, model = self.writers[writer]
+        real_ref, model_ref = self.pick(ref)
+        options = {"default": "nothing there"} if default else {}
+        self.both(
+            lambda: real.load(real_ref, **options), lambda _: model.load(model_ref, **options), identical
+        )
+
+    @rule(writer=WRITERS)
+    def load_the_newest(self, writer):
+        self.load(writer, ("@", 0), default=True)
+
+    @rule(writer=WRITERS, ref=REFS)
+    def checkpoint(self, writer, ref):
+        real, model = self.writers[writer]
+        real_ref, model_ref = self.pick(ref)
+        self.both(lambda: real.checkpoint(real_ref), lambda _: model.checkpoint(model_ref))
+
+    @rule(writer=WRITERS, ref=REFS, limit=st.none() | st.integers(1, 4))
+    def log(self, writer, ref, limit):
+        real, model = self.writers[writer]
+        real_ref, model_ref = self.pick(ref)
+        self.both(lambda: real.log(real_ref, limit=limit), lambda _: model.log(model_ref, limit=limit))
+
+    @rule(writer=WRITERS, ref=REFS)
+    def exists(self, writer, ref):
+        real, model = self.writers[writer]
+        real_ref, model_ref = self.pick(ref)
+        self.both(lambda: real.exists(real_ref), lambda _: model.exists(model_ref), lambda a, b: a is b)
+
+    @rule(writer=WRITERS, ref=REFS, force=st.booleans())
+    def delete(self, writer, ref, force):
+        real, model = self.writers[writer]
+        real_ref, model_ref = self.pick(ref)
+        self.both(
+            lambda: real.delete(real_ref, force=force),
+            lambda _: model.delete(model_ref, force=force),
+            written_alike,
+        )
+
+    @rule(
+        writer=WRITERS,
+        ref=REFS,
+        message=st.none() | st.sampled_from(["", "said better"]),
+        metadata=st.none() | st.sampled_from(METADATA),
+    )
+    def annotate(self, writer, ref, message, metadata):
+        real, model = self.writers[writer]
+        real_ref, model_ref = self.pick(ref)
+        what = {"message": message, "metadata": metadata}
+        self.both(
+            lambda: real.annotate(real_ref, **what),
+            lambda _: model.annotate(model_ref, **what),
+            written_alike,
+        )
+
+    @rule(writer=WRITERS, ref=REFS, tags=TAG_LISTS, on=st.booleans())
+    def tag(self, writer, ref, tags, on):
+        real, model = self.writers[writer]
+        real_ref, model_ref = self.pick(ref)
+        verb = "tag" if on else "untag"
+        self.both(
+            lambda: getattr(real, verb)(real_ref, *tags),
+            lambda _: getattr(model, verb)(model_ref, *tags),
+            written_alike,
+        )
+
+    @rule(
+        filters=st.fixed_dictionaries(
+            {},
+            optional={
+                "session": st.sampled_from(["work", "other", "nobody"]),
+                "branch": st.sampled_from(["main", "main-1"]),
+                "agent": st.sampled_from(["scout", "other"]),
+                "project": st.just("acme"),
+                "tag": st.sampled_from(TAGS),
+                "status": st.sampled_from(["running", "failed"]),
+                "trigger": st.sampled_from(["auto", "auto:x", "manual"]),
+                "step": st.integers(-1, 2),
+                "key": st.sampled_from(KEYS),
+                "metadata": st.sampled_from([{"run": {"n": 1}}, {"n": 1}, *METADATA]),
+                "limit": st.integers(1, 5),
+            },
+        ),
+        before=st.none() | st.integers(0, 30),
+        since=st.none() | st.integers(-5, 5),
+    )
+    def find(self, filters, before, since):
+        for_real, for_model = dict(filters), dict(filters)
+        if before is not None and self.saved:
+            for_real["before"], for_model["before"] = self.saved[before % len(self.saved)]
+        if since is not None:
+            name = "since" if since < 0 else "until"
+            for_real[name] = for_model[name] = moment(self.now) + timedelta(microseconds=since)
+        self.both(lambda: self.real.find(**for_real), lambda _: self.model.find(**for_model))
+
+    @rule(by=st.sampled_from([-3_600_000_000, -1, 1, 2, 60_000_000]))
+    def the_clock_goes(self, by):
+        self.now += by
+
+    def pick(self, ref):
+        """A ref for the real store and the same for the model."""
+        kind, number = ref
+        if kind == "recent":
+            kind, number = ("object", "id", "seq")[number % 3], len(self.saved) - 1 - number // 3
+        if kind == "tag":
+            text = f"tag:{TAGS[number % len(TAGS)]}"
+        elif kind == "seq":
+            text = f"#{max(number, 0)}"
+        elif kind.startswith("id") and self.saved:
+            known = self.saved[number % len(self.saved)][0]
+            text = known.id[: 64 if number % 3 else 8] + kind[2:]
+        elif kind == "object" and self.saved:
+            return self.saved[number % len(self.saved)]
+        else:
+            text = kind if kind.startswith(("@", "main")) else "abcdef"
+        return text, text
+
+    def both(self, real, model, same=None):
+        """Run both; they must end alike. Returns both answers, or None where both failed."""
+        done, real_error = attempt(real)
+        wanted, model_error = attempt(lambda: model(done))
+        # Not every state can be shown: repr of a Counter compares its values, and NaN does not like that.
+        note(f"real: {real_error!r}" if real_error else f"real: {getattr(done, 'id', type(done).__name__)}")
+        assert (real_error and real_error.code) == (model_error and model_error.code), (
+            real_error,
+            model_error,
+        )
+        assert type(real_error) is type(model_error)
+        if real_error is not None:
+            return None
+        if same is not None:
+            assert same(done, wanted)
+        elif isinstance(done, list):
+            assert [plain(each) for each in done] == [plain(each) for each in wanted]
+        else:
+            assert plain(done) == plain(wanted)
+        return done, wanted
+
+    def teardown(self):
+        try:
+            self.compare_everything()
+        finally:
+            self.real.close()
+
+    def compare_everything(self):
+        found, wanted = self.real.find(), self.model.find()
+        assert [plain(each) for each in found] == [plain(each) for each in wanted]
+        assert [each.position for each in found] == sorted((each.position for each in found), reverse=True)
+        infos = [(each.id, each.agent, each.project, each.saves) for each in self.real.sessions()]
+        assert infos == [
+            (name, agent, project, saves) for name, agent, project, _, saves in self.model.sessions()
+        ]
+        for real, model in zip(found, wanted, strict=True):
+            state = self.real.session(real.session, branch=real.branch).load(real)
+            assert identical(state, model.state)
+            # Equal roots mean equal states.
+            assert identical(self.states_by_root.setdefault(real.root, state), state)
+        for name, *_ in self.model.sessions():
+            with self.backend.reader() as reader:
+                heads = {branch.name: branch.head.hex() for branch in reader.branches(name)}
+            assert heads == self.model.branches(name)
+            for branch in heads:
+                walked = self.real.session(name, branch=branch).log()
+                assert [plain(each) for each in walked] == [
+                    plain(each) for each in self.model.session(name, branch=branch).log()
+                ]
+        stats = self.real.stats()
+        assert stats.checkpoints == len(wanted)
+        assert stats.hidden == sum(saves for *_, saves in self.model.sessions()) - len(wanted)
+
+
+def attempt(call):
+    try:
+        return call(), None
+    except HoldfastError as error:
+        return None, error
+
+
+def plain(checkpoint):
+    """The record without what the model cannot know."""
+    return {name: value for name, value in checkpoint.to_dict().items() if name not in ONLY_REAL}
+
+
+def written_alike(done, wanted):
+    """Compare what a write returned. Its owner is the one that the writer knew; reading shows the newest."""
+    owner = {"agent": None, "project": None}
+    return plain(done) | owner == plain(wanted) | owner
+
+
+class MemoryMachine(StoreMachine):
+    def open_backend(self):
+        return MemoryBackend()
+
+
+class SqliteMachine(StoreMachine):
+    def open_backend(self):
+        self.folder = Path(tempfile.mkdtemp(prefix="holdfast-machine-"))
+        return self.open_file(create=True)
+
+    def open_file(self, *, create):
+        return SqliteBackend.open(self.folder / "store.db", durability="process", create=create, timeout=10.0)
+
+    @precondition(lambda self: self.saved)
+    @rule()
+    def reopen(self):
+        """Another process comes, with writers that have seen nothing."""
+        self.real.close()
+        self.backend = self.open_file(create=False)
+        self.real = holdfast.Store(self.backend, app_version="1.0", clock=lambda: self.now)
+        for writer, (real, model) in enumerate(self.writers):
+            where = {"agent": real.agent, "project": real.project, "branch": real.branch}
+            self.writers[writer] = self.real.session(real.id, **where), self.model.session(model.id, **where)
+
+    def teardown(self):
+        try:
+            super().teardown()
+        finally:
+            shutil.rmtree(self.folder)
+
+
+@pytest.mark.parametrize("machine", [MemoryMachine, SqliteMachine])
+def test_the_store_does_what_the_model_does(machine):
+    run_state_machine_as_test(machine, settings=settings(stateful_step_count=40))

@@ -1,0 +1,106 @@
+"""A program that saves, and is killed before its first write to the disk, its second ... until a save gets through.
+
+    python -m tests.reliability.every_write FOLDER EXISTING
+
+Each save happens in a process of its own, on a store with EXISTING checkpoints (0: on no store at all). After each
+kill a new process reads everything back. Prints how many kills there were.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from tests.reliability.shim import listen
+
+import holdfast
+
+STATE = {"plan": ["look", "think", "act"] * 50, "noise": bytes(os.urandom(30_000))}
+
+
+class Killer:
+    """Counts the writes of this process, and ends it before the one that was chosen."""
+
+    def __init__(self) -> None:
+        self.writes = 0
+        self.victim: int | None = None
+
+    def __call__(self, what: str, file: str, details: object) -> None:
+        del file, details
+        self.writes += what != "open"
+        if self.writes == self.victim:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def forked(work: Callable[[], None]) -> int:
+    """Run `work` in a process of its own; how that ended."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            work()
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def prepare(path: Path, existing: int) -> None:
+    with holdfast.open(path) as store:
+        for step in range(existing):
+            store.session("agent").save({"step": step}, message="before", step=step)
+
+
+def save(path: Path, killer: Killer, victim: int) -> None:
+    killer.victim = victim
+    with holdfast.open(path) as store:
+        store.session("agent").save(STATE, message="whole")
+
+
+def check(path: Path, allowed: list[int]) -> None:
+    """As many checkpoints as allowed, each of them whole; and the next save works."""
+    with holdfast.open(path, durability="process") as store:
+        session = store.session("agent")
+        log = session.log()
+        assert len(log) in allowed, log
+        assert store.stats().checkpoints == len(log)
+        for checkpoint in log:
+            whole = STATE if checkpoint.message == "whole" else {"step": checkpoint.step}
+            assert session.load(checkpoint) == whole, checkpoint
+        session.save(STATE)
+        assert session.load() == STATE
+
+
+def main(folder: Path, existing: int) -> int:
+    killer = Killer()
+    layer = listen(killer)
+    master = folder / "master.db"
+    if existing:
+        assert forked(partial(prepare, master, existing)) == 0
+    kills = 0
+    while True:
+        path = folder / str(kills) / "store.db"
+        path.parent.mkdir()
+        if existing:
+            shutil.copy(master, path)
+        ended = forked(partial(save, path, killer, kills + 1))
+        assert ended in (0, -signal.SIGKILL), ended
+        allowed = [existing, existing + 1] if ended else [existing + 1]
+        assert forked(partial(check, path, allowed)) == 0, f"killed before write {kills + 1}"
+        if ended == 0:
+            del layer
+            return kills
+        kills += 1
+
+
+if __name__ == "__main__":
+    print(main(Path(sys.argv[1]), int(sys.argv[2])))

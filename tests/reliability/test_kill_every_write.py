@@ -1,0 +1,61 @@
+"""SIGKILL at every system call that writes, of one save from opening to closing: whole, or not there at all.
+
+`tests/requirements/test_k11_atomic.py` does the same for the making of a store, from inside of SQLite.
+"""
+
+from __future__ import annotations
+
+import shutil
+from functools import partial
+
+from tests.reliability.tracing import count_calls, kill_at
+from tests.reliability.witness import SESSION, check_store, in_new_process, save_step
+
+import holdfast
+
+SEED = 2
+# From opening to closing: closing moves the log into the file, which must not lose anything either.
+SAVE = """
+import os, sys
+import holdfast
+from tests.reliability.witness import SESSION, save_step
+with holdfast.open(sys.argv[1]) as store:
+    saved = save_step(store.session(SESSION), 2, int(sys.argv[2]))
+    os.write(1, saved.id.encode())
+"""
+
+
+def test_a_save_that_is_killed_at_any_system_call_is_whole_or_absent(tmp_path, require):
+    require("strace")
+    master, path = tmp_path / "master", tmp_path / "victim"
+    with holdfast.open(master) as store:
+        kept = [save_step(store.session(SESSION), SEED, step).id for step in range(1, 4)]
+    shutil.copytree(master, path)
+    calls = count_calls(SAVE, str(path), "4", log=tmp_path / "calls")
+    # Without these the sweep would not be one: at least the log is written, synced, and said so.
+    assert calls["pwrite64"] > 10
+    assert calls["fdatasync"] >= 2
+    assert calls["write"] == 1
+    outcomes = set()
+    for name, count in calls.items():
+        for number in range(1, count + 1):
+            shutil.rmtree(path)
+            shutil.copytree(master, path)
+            killed = kill_at(name, number, SAVE, str(path), "4")
+            # strace ends as its victim did, or in a shell's way of saying so.
+            assert killed.code in (-9, 137), (name, number, killed)
+            acknowledged = [killed.said] if killed.said else []
+            in_new_process(partial(check, path / "store.db", kept, acknowledged))
+            outcomes.add(bool(acknowledged))
+    # Some died before the save was acknowledged and some after it: both sides of the line were tried.
+    assert outcomes == {True, False}
+
+
+def check(path, kept, acknowledged):
+    """What must be there, and that the next save goes on from it."""
+    there = check_store(path, [*kept, *acknowledged])
+    assert there[:3] == kept
+    assert len(there) <= 4
+    with holdfast.open(path) as store:
+        saved = save_step(store.session(SESSION), SEED, 5)
+    assert check_store(path, [*there, saved.id])[-1] == saved.id

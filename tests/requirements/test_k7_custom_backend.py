@@ -1,0 +1,341 @@
+"""K7: a custom storage backend can be written by a user, and a kit proves it right.
+
+The backend here keeps one file per commit in a folder. State is the replay of all files in order, so a commit is whole
+or absent as its file is, and two processes cannot both write number 8: the second finds the name taken and reads first.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import ormsgpack
+import pytest
+
+import holdfast
+from holdfast.errors import ConflictError, ErrorCode, InvalidInputError, StateError, UnsupportedError
+from holdfast.storage.ports import Backend
+from holdfast.storage.records import (
+    Batch,
+    BranchRow,
+    CheckpointId,
+    CheckpointRow,
+    Chunk,
+    ChunkHash,
+    Claim,
+    Edit,
+    Guard,
+    Move,
+    Operation,
+    Query,
+    Receipt,
+    SessionRow,
+    StoreStats,
+)
+from holdfast.testing.conformance import BackendConformance
+
+
+@dataclass(frozen=True)
+class View:
+    """The store at one moment; nothing in it is ever changed, so a reader can simply hold on to it."""
+
+    session_rows: dict[str, SessionRow] = field(default_factory=dict)
+    heads: dict[tuple[str, str], BranchRow] = field(default_factory=dict)
+    rows: dict[CheckpointId, CheckpointRow] = field(default_factory=dict)
+    log: tuple[Operation, ...] = ()
+    pieces: dict[ChunkHash, bytes] = field(default_factory=dict)
+
+    def session(self, session: str) -> SessionRow | None:
+        return self.session_rows.get(session)
+
+    def sessions(self, *, agent: str | None = None, project: str | None = None) -> list[SessionRow]:
+        rows = [
+            r for r in self.session_rows.values() if agent in (None, r.agent) and project in (None, r.project)
+        ]
+        return sorted(rows, key=lambda row: row.created_at)
+
+    def branch(self, session: str, name: str) -> BranchRow | None:
+        return self.heads.get((session, name))
+
+    def branches(self, session: str) -> list[BranchRow]:
+        return sorted(
+            (row for row in self.heads.values() if row.session == session), key=lambda row: row.name
+        )
+
+    def checkpoint(self, checkpoint: CheckpointId) -> CheckpointRow | None:
+        return self.rows.get(checkpoint)
+
+    def checkpoints(self, query: Query) -> list[CheckpointRow]:
+        return [row for row in reversed(self.rows.values()) if self._matches(row, query)][: query.limit]
+
+    def operations(self, session: str, *, after: int = 0) -> list[Operation]:
+        return [entry for entry in self.log if entry.session == session and entry.number > after]
+
+    def chunks(self, hashes: Iterable[ChunkHash]) -> dict[ChunkHash, bytes]:
+        return {name: self.pieces[name] for name in hashes if name in self.pieces}
+
+    def stats(self) -> StoreStats:
+        size = sum(map(len, self.pieces.values()))
+        hidden = sum(1 for row in self.rows.values() if row.hidden)
+        return StoreStats(
+            sessions=len(self.session_rows),
+            branches=len(self.heads),
+            checkpoints=len(self.rows) - hidden,
+            hidden=hidden,
+            chunks=len(self.pieces),
+            chunk_bytes=size,
+            stored_bytes=size,
+        )
+
+    def _matches(self, row: CheckpointRow, query: Query) -> bool:
+        owner = self.session_rows[row.session]
+        values = {"agent": owner.agent, "project": owner.project}
+        for name in ("session", "branch", "agent", "project", "status", "step", "seq", "key"):
+            wanted = getattr(query, name)
+            if wanted is not None and wanted != values.get(name, getattr(row, name, None)):
+                return False
+        return (
+            (query.include_hidden or not row.hidden)
+            and query.tag in (None, *row.tags)
+            and row.id.hex().startswith(query.id_prefix or "")
+            and query.trigger in (None, row.trigger, row.trigger.partition(":")[0])
+            and (query.since is None or row.created_at >= query.since)
+            and (query.until is None or row.created_at <= query.until)
+            and (query.before_seq is None or row.seq < query.before_seq)
+            and (query.before_position is None or row.position < query.before_position)
+            and all(_metadata_has(row, path, value) for path, value in query.metadata)
+        )
+
+
+def _metadata_has(row: CheckpointRow, path: tuple[str, ...], value: str) -> bool:
+    found: Any = json.loads(row.metadata) | json.loads(row.added_metadata or "{}")
+    for key in path:
+        if not isinstance(found, dict) or key not in found:
+            return False
+        found = found[key]
+    # As text: 1, "1" and true are equal in no JSON, though 1 == True in Python.
+    return json.dumps(found, ensure_ascii=False, separators=(",", ":")) == value
+
+
+def check(view: View, batch: Batch) -> None:
+    """Raise what the contract asks for, in its order."""
+    claim = batch.claim
+    owner = view.session_rows.get(claim.session) or SessionRow(
+        id=claim.session, agent=None, project=None, created_at=batch.at
+    )
+    for mine, its in ((claim.agent, owner.agent), (claim.project, owner.project)):
+        if mine is not None and its is not None and mine != its:
+            raise InvalidInputError(
+                f"session {claim.session!r} belongs to {its!r}",
+                code=ErrorCode.SESSION_MISMATCH,
+                hint="use another session",
+            )
+    if batch.guard is not None and (
+        batch.guard.log_count != owner.log_count or batch.guard.last_seq not in (None, owner.last_seq)
+    ):
+        raise ConflictError.session_changed(claim.session)
+    for move in batch.moves:
+        branch = view.branch(claim.session, move.branch)
+        head = branch.head if branch else None
+        if head != move.expected:
+            raise ConflictError.branch_moved(claim.session, move.branch, expected=move.expected, actual=head)
+    for row in batch.checkpoints:
+        taken = (
+            view.checkpoints(Query(session=row.session, key=row.key, include_hidden=True)) if row.key else []
+        )
+        if taken:
+            raise ConflictError.key_taken(row.session, str(row.key), existing=taken[0].id)
+
+
+def apply(view: View, batch: Batch) -> View:
+    """The view after a batch that has been checked."""
+    name, claim = batch.claim.session, batch.claim
+    old = view.session_rows.get(name) or SessionRow(id=name, agent=None, project=None, created_at=batch.at)
+    new_pieces = {piece.hash: piece.data for piece in batch.chunks if piece.hash not in view.pieces}
+    rows, heads = dict(view.rows), dict(view.heads)
+    for number, row in enumerate(batch.checkpoints):
+        rows[row.id] = replace(
+            row,
+            seq=old.last_seq + 1 + number,
+            position=len(rows) + 1,
+            stored_at=batch.at,
+            stored_bytes=0 if number else sum(map(len, new_pieces.values())),
+        )
+    for each in batch.edits:
+        changed = {key: value for key, value in asdict(each).items() if key != "id"}
+        rows[each.id] = replace(rows[each.id], **changed)
+    for move in batch.moves:
+        if move.head is None:
+            del heads[name, move.branch]
+        else:
+            heads[name, move.branch] = BranchRow(
+                session=name, name=move.branch, head=move.head, moved_at=batch.at
+            )
+    session = replace(
+        old,
+        agent=old.agent or claim.agent,
+        project=old.project or claim.project,
+        last_seq=old.last_seq + len(batch.checkpoints),
+        log_count=old.log_count + len(batch.operations),
+        log_tip=batch.operations[-1].hash if batch.operations else old.log_tip,
+    )
+    return View(
+        session_rows=view.session_rows | {name: session},
+        heads=heads,
+        rows=rows,
+        log=view.log + batch.operations,
+        pieces=view.pieces | new_pieces,
+    )
+
+
+class FolderBackend:
+    """One file per commit: `1`, `2`, `3` ... in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._view = View()
+        self._count = 0
+        self._closed = False
+
+    @property
+    def url(self) -> str:
+        return f"folder:{self._folder}"
+
+    def commit(self, batch: Batch) -> Receipt:
+        with self._lock:
+            while True:
+                view = self._catch_up()
+                known = [view.rows[row.id] for row in batch.checkpoints if row.id in view.rows]
+                if known and len(known) == len(batch.checkpoints):
+                    return Receipt(tuple(known))
+                check(view, batch)
+                if self._write(self._count + 1, pack(batch)):
+                    view = self._catch_up()
+                    return Receipt(tuple(view.rows[row.id] for row in batch.checkpoints))
+
+    @contextmanager
+    def reader(self) -> Iterator[View]:
+        with self._lock:
+            view = self._catch_up()
+        yield view
+
+    def backup(self, target: Path) -> None:
+        self._check_open()
+        raise UnsupportedError(
+            "no backups", code=ErrorCode.NOT_SUPPORTED, hint=f"copy the folder to {target}"
+        )
+
+    def close(self) -> None:
+        self._closed = True
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StateError("this store is closed", code=ErrorCode.STORE_CLOSED, hint="open it again")
+
+    def _catch_up(self) -> View:
+        self._check_open()
+        while (path := self._folder / str(self._count + 1)).exists():
+            self._view = apply(self._view, unpack(path.read_bytes()))
+            self._count += 1
+        return self._view
+
+    def _write(self, number: int, data: bytes) -> bool:
+        """Put a whole file under its number, durably; False if another process was first."""
+        draft = self._folder / f"draft-{os.getpid()}-{threading.get_ident()}"
+        with draft.open("wb") as file:
+            file.write(data)
+            file.flush()
+            # The bytes before the name: a name that survives a power cut must not lead to an empty file.
+            os.fsync(file.fileno())
+        try:
+            os.link(draft, self._folder / str(number))
+        except FileExistsError:
+            return False
+        finally:
+            draft.unlink()
+        folder = os.open(self._folder, os.O_RDONLY)
+        try:
+            # And the name before the answer.
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+        return True
+
+
+def pack(batch: Batch) -> bytes:
+    return ormsgpack.packb(asdict(batch))
+
+
+def unpack(data: bytes) -> Batch:
+    raw = ormsgpack.unpackb(data)
+    return Batch(
+        claim=Claim(**raw["claim"]),
+        at=raw["at"],
+        chunks=tuple(Chunk(**each) for each in raw["chunks"]),
+        checkpoints=tuple(CheckpointRow(**_tuples(each)) for each in raw["checkpoints"]),
+        moves=tuple(Move(**each) for each in raw["moves"]),
+        edits=tuple(Edit(**_tuples(each)) for each in raw["edits"]),
+        operations=tuple(Operation(**each) for each in raw["operations"]),
+        guard=Guard(**raw["guard"]) if raw["guard"] else None,
+    )
+
+
+def _tuples(raw: dict[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in raw.items()}
+
+
+class TestFolderBackend(BackendConformance):
+    """The whole proof: every sentence of the contract."""
+
+    @pytest.fixture
+    def backend(self, tmp_path: Path) -> Backend:
+        self.folder = tmp_path / "commits"
+        return FolderBackend(self.folder)
+
+    def reopen(self, backend: Backend) -> Backend:
+        backend.close()
+        return FolderBackend(self.folder)
+
+
+@pytest.mark.requirement("K7")
+def test_a_store_works_on_a_backend_of_ones_own(tmp_path):
+    with holdfast.Store(FolderBackend(tmp_path / "commits")) as store:
+        session = store.session("research", agent="scout")
+        first = session.save({"found": []}, "start")
+        session.save({"found": ["a", ("b", 2)]}, "more", tags=["verified"])
+        with pytest.raises(ConflictError):
+            store.session("research").save({"found": None}, expect=first)
+
+    # Everything is in the files: another process would open the same folder.
+    with holdfast.Store(FolderBackend(tmp_path / "commits")) as store:
+        session = store.session("research")
+        assert session.load() == {"found": ["a", ("b", 2)]}
+        assert [each.message for each in session.log()] == ["more", "start"]
+        assert store.find(agent="scout", tag="verified") == [session.checkpoint()]
+        session.delete("@")
+        assert session.load() == {"found": []}
+
+
+@pytest.mark.requirement("K7")
+def test_the_kit_finds_what_is_wrong_with_a_backend(tmp_path):
+    class Forgetful(FolderBackend):
+        """Takes whatever head there is for the expected one: the second of two writers wins in silence."""
+
+        def commit(self, batch):
+            with self.reader() as view:
+                heads = {branch.name: branch.head for branch in view.branches(batch.claim.session)}
+            moves = tuple(replace(move, expected=heads.get(move.branch)) for move in batch.moves)
+            return super().commit(replace(batch, moves=moves))
+
+    kit = BackendConformance()
+    kit.test_a_branch_that_moved_on_is_not_moved_back(FolderBackend(tmp_path / "sound"))
+    with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
+        kit.test_a_branch_that_moved_on_is_not_moved_back(Forgetful(tmp_path / "forgetful"))
