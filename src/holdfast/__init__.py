@@ -25,14 +25,14 @@ from holdfast.errors import (
     StateError,
     UnsupportedError,
 )
-from holdfast.history.checkpoint import Checkpoint
-from holdfast.objects.opaque import Opaque
-from holdfast.objects.registry import register
-from holdfast.store import Session, SessionInfo, Store
-from holdfast.store import open_store as open  # noqa: A004 - the name is part of the contract
 
 if TYPE_CHECKING:
     from holdfast.aio import AsyncSession, AsyncStore, aopen
+    from holdfast.history.checkpoint import Checkpoint
+    from holdfast.objects.opaque import Opaque
+    from holdfast.objects.registry import register
+    from holdfast.store import Session, SessionInfo, Store
+    from holdfast.store import open_store as open  # noqa: A004 - the name is part of the contract
 
 __version__ = "0.1.0.dev0"
 
@@ -61,12 +61,29 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name in ("AsyncSession", "AsyncStore", "aopen"):
-        from holdfast import aio
+_HOMES = {
+    "AsyncSession": "holdfast.aio:AsyncSession",
+    "AsyncStore": "holdfast.aio:AsyncStore",
+    "aopen": "holdfast.aio:aopen",
+    "Checkpoint": "holdfast.history.checkpoint:Checkpoint",
+    "Opaque": "holdfast.objects.opaque:Opaque",
+    "register": "holdfast.objects.registry:register",
+    "Session": "holdfast.store:Session",
+    "SessionInfo": "holdfast.store:SessionInfo",
+    "Store": "holdfast.store:Store",
+    "open": "holdfast.store:open_store",
+}
 
-        return getattr(aio, name)
-    raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
+    module, _, attribute = home.partition(":")
+    value = getattr(__import__(module, fromlist=[attribute]), attribute)
+    # Found once, found for good: the next access does not come here.
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

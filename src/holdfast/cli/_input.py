@@ -1,0 +1,190 @@
+"""What people hand in: JSON files, `key=value` pairs and times. Refused with the line and column where it is wrong.
+
+JSON is read strictly, because a checkpoint should hold what its author wrote: UTF-8 only, no key twice in an object
+(other readers silently keep one), no NaN or Infinity, no number that turns into infinity.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import sys
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any, NoReturn
+
+from holdfast.errors import ErrorCode, InvalidInputError
+
+STATUSES = ("running", "paused", "completed", "failed", "interrupted")
+
+MAX_BYTES = 256 << 20
+"""What `--state` reads at most: `--state /dev/zero` must end. Larger states go through the Python API."""
+
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|-?[A-Za-z]+|-?[0-9][0-9.eE+-]*', re.DOTALL)
+
+
+def read_state(source: str) -> Any:
+    """The JSON value in a file, or on stdin for `-`."""
+    return parse_json(_read(source), "stdin" if source == "-" else source)
+
+
+def _read(source: str) -> bytes:
+    try:
+        if source == "-":
+            # No stdin at all is what a shell gives for <&- and some daemons for everything.
+            data = sys.stdin.buffer.read(MAX_BYTES + 1) if sys.stdin is not None else b""
+        else:
+            with open(source, "rb") as file:  # noqa: PTH123 - no pathlib at start
+                data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        _refuse(
+            f"the state could not be read from {source}: {error.strerror or error}",
+            "--state takes a JSON file, or -",
+        )
+    if len(data) > MAX_BYTES:
+        _refuse(
+            f"the state in {source} has more than {MAX_BYTES >> 20} MiB",
+            "save large states with the Python API",
+            code=ErrorCode.VALUE_TOO_LARGE,
+        )
+    return data
+
+
+def parse_json(data: bytes, name: str) -> Any:
+    """The value of strict JSON text; `name` says where it came from."""
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line, column = _place(data[: error.start].decode("utf-8"))
+        _refuse(
+            f"{name}, line {line}, column {column}: not UTF-8 (byte 0x{data[error.start]:02x})",
+            "save it as UTF-8",
+        )
+    if text.startswith("\ufeff"):
+        _refuse(f"{name} begins with a byte order mark", "save it as UTF-8 without one")
+    try:
+        return _STRICT.decode(text)
+    except json.JSONDecodeError as error:
+        why = f"{name}, line {error.lineno}, column {error.colno}: not JSON: {error.msg}"
+        _refuse(why, "strict JSON: double quotes, no comments, no comma before a closing bracket")
+    except RecursionError:
+        _refuse(
+            f"{name}: the JSON is nested too deeply",
+            "keep deep structures flat, for instance as a list of nodes",
+            code=ErrorCode.VALUE_TOO_DEEP,
+        )
+    except _NotStrictError as error:
+        line, column = _place_of(text, error)
+        _refuse(f"{name}, line {line}, column {column}: {error}", error.hint)
+    except ValueError as error:  # a number with more digits than Python converts
+        _refuse(f"{name}: {error}", "write very long numbers as text")
+
+
+class _NotStrictError(Exception):
+    """Something that json reads and that we do not; a token or a repeated key finds it again in the text."""
+
+    def __init__(self, why: str, hint: str, *, token: str = "", key: str | None = None) -> None:
+        super().__init__(why)
+        self.hint, self.token, self.key = hint, token, key
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise _NotStrictError(
+                f"the key {key!r:.80} is there twice in one object", "give each key once", key=key
+            )
+        found[key] = value
+    return found
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise _NotStrictError(f"{name} is not JSON", "use null, or the text of it", token=name)
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number):
+        raise _NotStrictError(
+            f"the number {digits:.40} is too large for a float", "write it as text", token=digits
+        )
+    return number
+
+
+_STRICT = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_no_constant, parse_float=_finite)
+
+
+def _place(before: str) -> tuple[int, int]:
+    """Line and column, both from 1, of what comes after `before`."""
+    return before.count("\n") + 1, len(before) - before.rfind("\n")
+
+
+def _place_of(text: str, error: _NotStrictError) -> tuple[int, int]:
+    """Where the offence stands. The text is read again only to be able to say so."""
+    open_keys: list[set[str] | None] = []
+    previous = ""
+    for found in _TOKEN.finditer(text):
+        word = found.group()
+        if word == error.token:
+            return _place(text[: found.start()])
+        if word in ("{", "["):
+            open_keys.append(set() if word == "{" else None)
+        elif word in ("}", "]"):
+            open_keys.pop()
+        elif previous in ("{", ",") and word[0] == '"' and (keys := open_keys[-1]) is not None:
+            key = json.loads(word)
+            if key == error.key and key in keys:
+                return _place(text[: found.start()])
+            keys.add(key)
+        previous = word
+    return 1, 1
+
+
+def parse_metadata(items: Iterable[str]) -> dict[str, Any]:
+    """`key=value` pairs, whose values stay text, and JSON objects, laid over each other in order."""
+    metadata: dict[str, Any] = {}
+    for item in items:
+        if item.lstrip().startswith("{"):
+            metadata.update(parse_json(item.encode("utf-8", "surrogateescape"), "--metadata"))
+            continue
+        key, equals, value = item.partition("=")
+        if not equals or not key:
+            _refuse(
+                f"--metadata {item!r:.80} is neither key=value nor a JSON object", "write --metadata model=m1"
+            )
+        metadata[key] = value
+    return metadata
+
+
+def parse_tags(items: Iterable[str]) -> list[str]:
+    """Tags separated by commas, in as many options as one likes."""
+    return [tag for item in items for tag in (part.strip() for part in item.split(",")) if tag]
+
+
+def parse_time(text: str, option: str, *, end: bool = False) -> tuple[datetime, bool]:
+    """An ISO time, and whether something had to be assumed about it.
+
+    Without a zone it is local time. A date alone is its first moment, or its last one where a range ends.
+    """
+    try:
+        moment = datetime.fromisoformat(text.strip())
+        day_only = len(text.strip()) <= len("2026-11-15")
+        if day_only and end:
+            moment += timedelta(days=1, microseconds=-1)
+        return moment.astimezone(), day_only or moment.tzinfo is None
+    except (
+        ValueError,
+        OverflowError,
+        OSError,
+    ) as error:  # OSError: a year the platform's clock does not have
+        raise InvalidInputError(
+            f"{option}: {text!r:.60} is not a time: {error}",
+            code=ErrorCode.BAD_ARGUMENT,
+            hint="write an ISO time: 2026-11-15, 2026-11-15T17:00 or 2026-11-15T17:00:00+01:00",
+        ) from error
+
+
+def _refuse(message: str, hint: str, *, code: ErrorCode = ErrorCode.BAD_ARGUMENT) -> NoReturn:
+    raise InvalidInputError(message, code=code, hint=hint)

@@ -1,0 +1,221 @@
+"""A state as text for people: Python's own notation, laid out to be read, and cut short where asked.
+
+Containers that fit on a line stay on it. Types keep their marks: `(1,)`, `{1, 2}`, `deque([...])`, `datetime("...")`.
+What a terminal would act on is escaped. With limits, long texts, containers and deep branches are cut with a count of
+what is left out, and the printer remembers that it cut something.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from holdfast.cli._tagged import integer_text, type_name, zone_name
+from holdfast.cli._terminal import escape_controls, text_width
+
+_MAX_MARGIN = 32
+"""Levels that are indented further; beyond, the margin would be all there is to see."""
+
+
+class Limits(NamedTuple):
+    """How much of each part to show."""
+
+    items: int = 24
+    characters: int = 240
+    depth: int = 7
+    lines: int = 120
+
+
+class _Block(NamedTuple):
+    """A container: what opens and closes it, and its items, each with the text before it."""
+
+    start: str
+    end: str
+    items: Iterable[tuple[str, Any]]
+    length: int
+    lone_comma: bool = False
+
+
+_SHORT = 28
+"""Characters of an item up to which a row of them is written like text, not one to a line."""
+_NOTHING = _Block("", "", (), 0)
+
+
+class Notation:
+    """Writes one value; `cut` says afterwards whether anything was left out."""
+
+    def __init__(self, width: int = 100, limits: Limits | None = None, *, mark: str = "…") -> None:
+        self.width = width
+        self.limits = limits
+        self.mark = mark
+        self.cut = False
+
+    def lines(self, value: Any) -> Iterator[str]:
+        """The value, line by line."""
+        limit = self.limits.lines if self.limits else None
+        for number, line in enumerate(self._lines(value)):
+            if limit is not None and number >= limit:
+                self.cut = True
+                yield self.mark
+                return
+            yield line
+
+    def _lines(self, value: Any) -> Iterator[str]:
+        # Values may lie thousands of levels deep: a stack of our own instead of recursion.
+        stack: list[tuple[_Block, Iterator[tuple[str, Any]]]] = []
+        step: tuple[str, Any] | None = ("", value)
+        while step is not None or stack:
+            if step is None:
+                block, _ = stack.pop()
+                if hidden := self._hidden(block):
+                    yield f"{_margin(len(stack) + 1)}{self.mark} {hidden:,} more"
+                yield _margin(len(stack)) + block.end + ("," if stack else "")
+            else:
+                head, suffix = _margin(len(stack)) + step[0], "," if stack else ""
+                line = self._one_line(step[1], self.width - text_width(head) - len(suffix), len(stack))
+                inner = self._block(step[1], len(stack)) if line is None else None
+                if inner is None:
+                    yield head + (self._scalar(step[1]) if line is None else line) + suffix
+                else:
+                    yield head + inner.start
+                    filled = self._filled(step[1], len(stack) + 1)
+                    yield from filled
+                    stack.append((inner, iter(()) if filled else self._shown(inner)))
+            step = next(stack[-1][1], None) if stack else None
+
+    def _filled(self, value: Any, level: int) -> list[str]:
+        """The items of a long row of short words or numbers, as many on a line as fit; nothing for other values."""
+        items = list(self._shown(self._container(value) or _NOTHING))
+        if isinstance(value, dict) or any(self._container(item) is not None for _, item in items):
+            return []
+        texts = [self._scalar(item) + "," for _, item in items]
+        if max(map(len, texts), default=_SHORT + 1) > _SHORT:
+            return []
+        lines = [_margin(level) + texts[0]]
+        for text in texts[1:]:
+            if text_width(lines[-1]) + 1 + text_width(text) <= self.width:
+                lines[-1] += " " + text
+            else:
+                lines.append(_margin(level) + text)
+        return lines
+
+    def _one_line(self, value: Any, room: int, depth: int) -> str | None:
+        """The value on one line, or None where it needs more room; no more is written than fits."""
+        written: list[str] = []
+        for piece in self._pieces(value, depth):
+            room -= text_width(piece)
+            if room < 0:
+                return None
+            written.append(piece)
+        return "".join(written)
+
+    def _pieces(self, value: Any, depth: int) -> Iterator[str]:
+        block = self._block(value, depth)
+        if block is None:
+            yield self._scalar(value)
+            return
+        if not self.limits and block.length > self.width:
+            # Each item takes a character at least: it will not fit, and going through a million of them can be spared.
+            yield " " * (self.width + 1)
+            return
+        yield block.start
+        between = ""
+        for before, item in self._shown(block):
+            yield between + before
+            yield from self._pieces(item, depth + 1)
+            between = ", "
+        if hidden := self._hidden(block):
+            yield f"{between}{self.mark} {hidden:,} more"
+        yield "," + block.end if block.lone_comma else block.end
+
+    def _shown(self, block: _Block) -> Iterator[tuple[str, Any]]:
+        for number, item in enumerate(block.items):
+            if self.limits and number >= self.limits.items:
+                return
+            yield item
+
+    def _hidden(self, block: _Block) -> int:
+        hidden = max(0, block.length - self.limits.items) if self.limits else 0
+        self.cut = self.cut or hidden > 0
+        return hidden
+
+    def _block(self, value: Any, depth: int) -> _Block | None:
+        """The parts of a container; None for everything that is written as one piece."""
+        block = self._container(value)
+        if block is None or not block.length or self.limits is None or depth < self.limits.depth:
+            return block
+        return None
+
+    def _container(self, value: Any) -> _Block | None:
+        name = type(value).__name__
+        if isinstance(value, dict):
+            start, end = ("{", "}") if name == "dict" else (f"{name}({{", "})")
+            return _Block(
+                start, end, ((f"{self._key(key)}: ", item) for key, item in value.items()), len(value)
+            )
+        if name in _BRACKETS:
+            start, end = _BRACKETS[name] if value or name in ("list", "tuple") else (f"{name}(", ")")
+            lone_comma = name == "tuple" and len(value) == 1
+            return _Block(start, end, _members(value, name), len(value), lone_comma)
+        if name == "deque":
+            end = "])" if value.maxlen is None else f"], maxlen={value.maxlen})"
+            return _Block("deque([", end, _members(value, name), len(value))
+        if name == "Opaque":
+            return _Block(f"<{escape_controls(value.name)} v{value.version} ", ">", [("", value.data)], 1)
+        return None
+
+    def _key(self, key: Any) -> str:
+        return "".join(self._pieces(key, 0))
+
+    def _scalar(self, value: Any) -> str:
+        if (block := self._container(value)) is not None:
+            self.cut = True
+            return f"{block.start}{self.mark} {block.length:,} inside{block.end}"
+        name = type_name(value)
+        if name == "int":
+            return self._shortened(integer_text(value), "digits")
+        if name in ("str", "bytes", "bytearray"):
+            return self._quoted(value) if name == "str" else self._raw(value)
+        if name in ("datetime", "time", "date"):
+            zone = None if name == "date" else zone_name(value)
+            return f'{name}("{value.isoformat()}{f"[{zone}]" if zone else ""}")'
+        if name in _QUOTED:
+            return f"{name}({self._quoted(str(value))})"
+        return escape_controls(repr(value).removeprefix("datetime.").removeprefix("zoneinfo."))
+
+    def _quoted(self, text: str) -> str:
+        most = self.limits.characters if self.limits else len(text)
+        # json leaves C1 controls and marks that reorder text as they are; those are escaped after it.
+        quoted = escape_controls(json.dumps(text[:most], ensure_ascii=False))
+        return quoted + self._rest(len(text) - most, "characters")
+
+    def _raw(self, value: bytes | bytearray) -> str:
+        most = self.limits.characters // 4 if self.limits else len(value)
+        shown = repr(value[:most])
+        return shown + self._rest(len(value) - most, "bytes")
+
+    def _shortened(self, text: str, unit: str) -> str:
+        most = self.limits.characters if self.limits else len(text)
+        return text[:most] + self._rest(len(text) - most, unit)
+
+    def _rest(self, hidden: int, unit: str) -> str:
+        if hidden <= 0:
+            return ""
+        self.cut = True
+        return f"{self.mark} {hidden:,} more {unit}"
+
+
+_BRACKETS = {"list": ("[", "]"), "tuple": ("(", ")"), "set": ("{", "}"), "frozenset": ("frozenset({", "})")}
+_QUOTED = ("Decimal", "UUID", "Fraction", "Path", "PurePosixPath", "PureWindowsPath")
+
+
+def _members(value: Any, name: str) -> Iterator[tuple[str, Any]]:
+    # A set has no order of its own; sorting makes two showings of the same state the same text. It waits until the
+    # items are asked for, because most attempts to fit a large set on a line end before that.
+    for item in sorted(value, key=repr) if name in ("set", "frozenset") else value:
+        yield "", item
+
+
+def _margin(level: int) -> str:
+    return "  " * min(level, _MAX_MARGIN)

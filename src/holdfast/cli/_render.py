@@ -1,0 +1,149 @@
+"""Data on stdout, in the three forms that a reader can ask for: a table, TSV or JSON.
+
+A column says how to show a checkpoint to a person and how to write it for a program. The two differ on purpose: people
+get short ids, ages and cut texts; programs get whole ids, ISO times in UTC and every character, one line a row whatever
+the text contains. TSV columns keep their order; new ones are added at the end.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from holdfast.cli._terminal import (
+    age,
+    ellipsis_for,
+    escape_controls,
+    escape_field,
+    escape_json,
+    iso,
+    pad,
+    paint,
+    shorten,
+    terminal_width,
+    text_width,
+)
+
+if TYPE_CHECKING:
+    from holdfast import Checkpoint
+    from holdfast.cli._settings import Settings
+
+_GAP = "  "
+_STATUS_STYLE = {"completed": "green", "failed": "red", "interrupted": "yellow", "paused": "yellow"}
+
+
+class Column(NamedTuple):
+    """One column of the table for people."""
+
+    title: str
+    text: Callable[[Checkpoint], str]
+    right: bool = False
+    most: int = 20
+    style: Callable[[Checkpoint], str | None] = lambda _: None
+
+
+_ID = Column("ID", lambda c: c.id[:8], style=lambda _: "yellow")
+_SEQ = Column("SEQ", lambda c: f"#{c.seq}", right=True)
+_AGE = Column("AGE", lambda c: age(c.created_at), right=True, style=lambda _: "dim")
+_SESSION = Column("SESSION", lambda c: c.session, most=24)
+_BRANCH = Column("BRANCH", lambda c: c.branch, most=16, style=lambda _: "blue")
+_STEP = Column("STEP", lambda c: "" if c.step is None else str(c.step), right=True)
+_STATUS = Column("STATUS", lambda c: c.status, style=lambda c: _STATUS_STYLE.get(c.status))
+_TAGS = Column("TAGS", lambda c: ",".join(c.tags), most=24, style=lambda _: "cyan")
+_MESSAGE = Column("MESSAGE", lambda c: c.message, most=10_000)
+
+TSV_COLUMNS: dict[str, Callable[[Checkpoint], str]] = {
+    "id": lambda c: c.id,
+    "seq": lambda c: str(c.seq),
+    "created_at": lambda c: iso(c.created_at),
+    "session": lambda c: c.session,
+    "branch": lambda c: c.branch,
+    "trigger": lambda c: c.trigger,
+    "status": lambda c: c.status,
+    "step": lambda c: "" if c.step is None else str(c.step),
+    "tags": lambda c: ",".join(c.tags),
+    "message": lambda c: c.message,
+}
+"""The fields of a row in a pipe, in order."""
+
+
+def checkpoint_rows(settings: Settings, checkpoints: Iterable[Checkpoint], *, sessions: bool = False) -> None:
+    """Write checkpoints as a table for people, or as TSV for programs."""
+    if settings.for_people():
+        shown = list(checkpoints)
+        columns = [_ID, _SEQ, _AGE, _STEP, _STATUS, _TAGS, _MESSAGE]
+        if sessions:
+            columns.insert(2, _SESSION)
+        if len({c.branch for c in shown}) > 1:
+            columns.insert(-4, _BRANCH)
+        for line in table(settings, columns, shown):
+            data(line, color=True)
+        return
+    for checkpoint in checkpoints:
+        data("\t".join(escape_field(field(checkpoint)) for field in TSV_COLUMNS.values()))
+
+
+def table(settings: Settings, columns: Sequence[Column], checkpoints: Sequence[Checkpoint]) -> Iterable[str]:
+    """The lines of an aligned table that fits the terminal; the last column takes what is left."""
+    mark, on = ellipsis_for(sys.stdout), settings.paints(sys.stdout)
+    # A column that is empty in every row would only take room from the message.
+    columns = [c for c in columns if c is columns[-1] or any(c.text(row) for row in checkpoints)]
+    cells = [
+        [shorten(escape_controls(c.text(row)), c.most, mark=mark) for c in columns] for row in checkpoints
+    ]
+    widths = [
+        max(text_width(c.title), *(text_width(line[i]) for line in cells)) for i, c in enumerate(columns[:-1])
+    ]
+    room = max(10, terminal_width() - sum(widths) - len(_GAP) * len(widths))
+    widths.append(room)
+
+    def joined(parts: Sequence[str], styles: Sequence[str | None]) -> str:
+        line = []
+        for part, style, width, column in zip(parts, styles, widths, columns, strict=True):
+            text = shorten(part, width, mark=mark)
+            filled = text if column is columns[-1] else pad(text, width, right=column.right)
+            line.append(paint(filled, style, on=on) if style else filled)
+        return _GAP.join(line).rstrip()
+
+    yield joined([c.title for c in columns], ["dim"] * len(columns))
+    for parts, row in zip(cells, checkpoints, strict=True):
+        yield joined(parts, [c.style(row) for c in columns])
+
+
+def data(text: str, *, color: bool = False) -> None:
+    """Write a line of data to stdout; `color` says that the text has been painted for a terminal."""
+    try:
+        _write(text, color=color)
+    except UnicodeEncodeError:
+        # An old locale: what it cannot write is shown as \uXXXX (right in JSON, readable elsewhere) rather than lost.
+        encoding = sys.stdout.encoding or "ascii"
+        _write("".join(c if _fits(c, encoding) else json.dumps(c)[1:-1] for c in text), color=color)
+
+
+def _write(text: str, *, color: bool) -> None:
+    if color:
+        click.echo(text, color=True)  # knows how to paint on an old Windows console
+    else:
+        sys.stdout.write(text + "\n")
+
+
+def _fits(char: str, encoding: str) -> bool:
+    try:
+        char.encode(encoding)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def document(value: Mapping[str, Any]) -> None:
+    """Write the one JSON document of a command."""
+    data(json_text(value))
+
+
+def json_text(value: Any, *, indent: int | None = 2) -> str:
+    """JSON that is safe to look at: what a terminal would act on is written as an escape."""
+    return escape_json(json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=False, default=str))

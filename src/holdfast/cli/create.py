@@ -1,0 +1,179 @@
+"""`holdfast create`: save a checkpoint by hand, with a state from a JSON file or as a note on the newest state.
+
+The plan of the save is worked out first and told; `--dry-run` tries it on a store in memory and stops there.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from holdfast.cli._group import HoldfastCommand
+from holdfast.cli._input import STATUSES, parse_metadata, parse_tags, read_state
+from holdfast.cli._opening import open_existing, open_or_make, session_of
+from holdfast.cli._render import checkpoint_rows, document
+from holdfast.cli._settings import Settings, pass_settings
+from holdfast.cli._terminal import escape_controls
+from holdfast.errors import ConflictError, ErrorCode, NotFoundError
+
+if TYPE_CHECKING:
+    from holdfast import Checkpoint, Session, Store
+
+_ATTEMPTS = 100
+"""How often a note is tried again on a newer state: each time it lost, another writer got on."""
+
+HELP = """Save a checkpoint.
+
+Without --state it is a note: the newest state of the session, saved again under MESSAGE.
+
+\b
+Examples:
+  holdfast create "before the risky part" --tags safe
+  holdfast create "imported" --state state.json --step 3
+  my-agent --dump | holdfast create "nightly" --state -
+"""
+
+
+class Source(NamedTuple):
+    """Where the state of a save comes from: a file, stdin, an older checkpoint, or nowhere."""
+
+    kind: str
+    state: Any
+    origin: Checkpoint | None = None
+
+    def describe(self) -> str:
+        """Its name in the plan."""
+        if self.origin is not None:
+            return f"that of #{self.origin.seq}, unchanged"
+        return {"file": "from the file", "stdin": "from stdin"}.get(self.kind, "empty, {}")
+
+
+_EMPTY = Source("empty", {})
+
+
+@click.command("create", cls=HoldfastCommand, short_help="Save a checkpoint", help=HELP)
+@click.argument("message")
+@click.option("--tags", multiple=True, metavar="A,B", help="Labels, separated by commas; can be repeated")
+@click.option("--state", "state_from", metavar="FILE", help="The state: a JSON file, or - for stdin")
+@click.option("--step", type=int, metavar="N", help="The agent's own step number")
+@click.option(
+    "--status", type=click.Choice(STATUSES), default="running", show_default=True, help="What it is doing"
+)
+@click.option(
+    "--metadata", multiple=True, metavar="K=V", help="A text under a key, or a JSON object; can be repeated"
+)
+@click.option(
+    "--key", metavar="K", help="Your own id for it: saving the same state under it again changes nothing"
+)
+@click.option("--agent", metavar="NAME", help="The agent that the session belongs to")
+@click.option("--project", metavar="NAME", help="The project that the session belongs to")
+@click.option("-n", "--dry-run", is_flag=True, help="Check everything, save nothing")
+@pass_settings
+def command(settings: Settings, *, state_from: str | None, dry_run: bool, **given: Any) -> None:
+    """Save the checkpoint and print its row."""
+    labels = {"agent": given.pop("agent"), "project": given.pop("project")}
+    given["tags"] = parse_tags(given["tags"])
+    given["metadata"] = parse_metadata(given["metadata"])
+    source = None if state_from is None else _handed_in(settings, state_from)
+    if dry_run:
+        _dry_run(settings, source, given, labels)
+        return
+    # What cannot be saved must not leave a new, empty store behind.
+    with open_or_make(settings.store, first=lambda: _rehearse(settings, source, given, labels)) as (
+        store,
+        made,
+    ):
+        if made:
+            settings.say(f"made a new store: {escape_controls(store.url)}")
+        checkpoint, used = _save(session_of(store, settings, **labels), source, given)
+        plan = _plan(settings, used, given | labels)
+        if settings.json:
+            document({"store": store.url, "dry_run": False, "plan": plan, "checkpoint": checkpoint.to_dict()})
+            return
+        _say_plan(settings, plan, used)
+        checkpoint_rows(settings, [checkpoint])
+
+
+def _save(session: Session, source: Source | None, given: dict[str, Any]) -> tuple[Checkpoint, Source]:
+    for attempt in range(_ATTEMPTS):
+        used = source or _newest(session)
+        try:
+            return session.save(used.state, **given), used
+        except ConflictError as conflict:
+            # A note is about the newest state, whoever wrote it: take the new one. A state that was handed in is never
+            # in this place, because its session has read nothing and appends to whatever is there.
+            if conflict.code is not ErrorCode.BRANCH_MOVED or attempt == _ATTEMPTS - 1:
+                raise
+    raise AssertionError("the loop returns or raises")
+
+
+def _handed_in(settings: Settings, state_from: str) -> Source:
+    if state_from != "-":
+        return Source("file", read_state(state_from))
+    if sys.stdin is not None and sys.stdin.isatty():
+        settings.say("reading the state from the terminal: type JSON, end with Ctrl-D")
+    return Source("stdin", read_state("-"))
+
+
+def _newest(session: Session) -> Source:
+    try:
+        newest = session.checkpoint()
+    except NotFoundError as error:
+        # A branch that is not there beside others is a typo rather than a beginning.
+        if error.code is ErrorCode.BRANCH_MISSING:
+            raise
+        return _EMPTY
+    return Source("repeated", session.load(newest), newest)
+
+
+def _rehearse(
+    settings: Settings, source: Source | None, given: dict[str, Any], labels: dict[str, Any]
+) -> Checkpoint:
+    """Do to a store in memory what would be done to the real one: all that is checked there is checked here."""
+    import holdfast
+
+    with holdfast.open("memory:") as trial:
+        return session_of(trial, settings, **labels).save((source or _EMPTY).state, **given)
+
+
+def _dry_run(
+    settings: Settings, source: Source | None, given: dict[str, Any], labels: dict[str, Any]
+) -> None:
+    url = None
+    existing: list[Checkpoint] = []
+    try:
+        with open_existing(settings) as store:
+            url = store.url
+            newest = _newest(session_of(store, settings, **labels))
+            source = source or newest
+            existing = _same_key(store, settings, given["key"])
+    except NotFoundError as error:
+        if error.code is not ErrorCode.STORE_MISSING:
+            raise
+    source = source or _EMPTY
+    tried = _rehearse(settings, source, given, labels)
+    if existing and existing[0].root != tried.root:
+        raise ConflictError.key_taken(settings.session, given["key"], existing=bytes.fromhex(existing[0].id))
+    plan = _plan(settings, source, given | labels)
+    if settings.json:
+        document({"store": url, "dry_run": True, "plan": plan, "checkpoint": None})
+        return
+    _say_plan(settings, plan, source)
+    settings.say("a dry run: nothing was saved")
+
+
+def _same_key(store: Store, settings: Settings, key: str | None) -> list[Checkpoint]:
+    return [] if key is None else store.find(session=settings.session, key=key, limit=1)
+
+
+def _plan(settings: Settings, source: Source, given: dict[str, Any]) -> dict[str, Any]:
+    origin = source.origin.id if source.origin else None
+    place = {"session": settings.session, "branch": settings.branch or "main"}
+    return place | given | {"state": {"source": source.kind, "checkpoint": origin}}
+
+
+def _say_plan(settings: Settings, plan: dict[str, Any], source: Source) -> None:
+    place = f"session {plan['session']}, branch {plan['branch']}"
+    settings.say(escape_controls(f"{place}; the state is {source.describe()}"), label="plan: ")

@@ -1,0 +1,139 @@
+"""`holdfast list`: the checkpoints of a session, newest first, without touching any state.
+
+Without filters an empty answer is an answer. With filters it is an error, because a script that asked for something
+should not take silence for success; the same goes for a session that is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holdfast.cli._group import HoldfastCommand
+from holdfast.cli._input import STATUSES, parse_time
+from holdfast.cli._opening import missing_session, open_existing, session_of
+from holdfast.cli._render import checkpoint_rows, document
+from holdfast.cli._settings import Settings, pass_settings
+from holdfast.cli._suggest import close_names, did_you_mean
+from holdfast.cli._terminal import iso
+from holdfast.errors import ErrorCode, NotFoundError
+
+if TYPE_CHECKING:
+    from holdfast import Checkpoint, Store
+
+_PAGE = 1000
+"""Rows per question: a listing of any length runs in little memory, and starts to appear at once."""
+_SCREEN = 50
+"""Rows on a terminal unless --limit says otherwise; a pipe gets all of them."""
+
+HELP = """List checkpoints, newest first: all of the session, or with --branch the history of one branch.
+
+\b
+Examples:
+  holdfast list
+  holdfast list --tag verified --since 2026-11-15
+  holdfast list --all-sessions --status failed --json
+"""
+
+
+@click.command("list", cls=HoldfastCommand, short_help="List checkpoints, newest first", help=HELP)
+@click.option("--tag", metavar="TAG", help="With this tag")
+@click.option("--status", type=click.Choice(STATUSES), help="With this status")
+@click.option("--trigger", metavar="T", help="Saved for this reason; auto finds every auto:<event>")
+@click.option("--step", type=int, metavar="N", help="With this step number")
+@click.option("--since", metavar="TIME", help="Saved at or after this ISO time")
+@click.option("--until", metavar="TIME", help="Saved at or before this ISO time")
+@click.option("--agent", metavar="NAME", help="Of sessions of this agent")
+@click.option("--project", metavar="NAME", help="Of sessions of this project")
+@click.option("--all-sessions", is_flag=True, help="Of every session, not only the current one")
+@click.option(
+    "--limit", type=click.IntRange(min=0), metavar="N", help="At most so many; 0 for all  [terminal: 50]"
+)
+@pass_settings
+def command(settings: Settings, *, all_sessions: bool, limit: int | None, **filters: Any) -> None:
+    """Print the checkpoints that match."""
+    if all_sessions and settings.typed & {"session", "branch"}:
+        raise click.UsageError("--all-sessions cannot be used with --session or --branch")
+    filters = {name: value for name, value in filters.items() if value is not None}
+    asked = dict(filters)
+    for option in filters.keys() & {"since", "until"}:
+        filters[option] = _moment(settings, option, filters[option])
+    if limit is None:
+        limit = _SCREEN if settings.for_people() else 0
+    with open_existing(settings) as store:
+        found = _matching(store, settings, None if all_sessions else settings.session, filters)
+        first = next(found, None)
+        if first is None:
+            _explain_nothing(store, settings, asked, all_sessions=all_sessions)
+        rows = chain([] if first is None else [first], found)
+        _write(store, settings, rows, limit, all_sessions=all_sessions)
+
+
+def _moment(settings: Settings, option: str, text: str) -> Any:
+    moment, assumed = parse_time(text, f"--{option}", end=option == "until")
+    if assumed:
+        settings.say(f"{iso(moment)}", label=f"{option}: ")
+    return moment
+
+
+def _matching(
+    store: Store, settings: Settings, session: str | None, filters: dict[str, Any]
+) -> Iterator[Checkpoint]:
+    """What matches, page by page: newer checkpoints that arrive meanwhile do not shift the pages."""
+    wanted: set[str] | None = None
+    if settings.branch is not None and session is not None:
+        history = session_of(store, settings).log()
+        if not filters:
+            yield from history
+            return
+        # `find` knows the branch a checkpoint was born on; a branch's history also has what it grew from.
+        wanted = {checkpoint.id for checkpoint in history}
+    last: Checkpoint | None = None
+    while True:
+        page = store.find(session=session, **filters, before=last, limit=_PAGE)
+        yield from (checkpoint for checkpoint in page if wanted is None or checkpoint.id in wanted)
+        if len(page) < _PAGE:
+            return
+        last = page[-1]
+
+
+def _explain_nothing(store: Store, settings: Settings, asked: dict[str, Any], *, all_sessions: bool) -> None:
+    """Raise where an empty list is an error; say why it is empty where it is not."""
+    known = [info.id for info in store.sessions()]
+    named = "session" in settings.typed
+    if not all_sessions and settings.session not in known and (known or named or asked):
+        raise missing_session(store, settings.session)
+    if not asked:
+        settings.say("no checkpoints yet: holdfast create MESSAGE saves one")
+        return
+    listed = " ".join(f"--{name} {value}" for name, value in asked.items())
+    near: list[str] = []
+    if "tag" in asked:
+        everything = _matching(store, settings, None if all_sessions else settings.session, {})
+        near = close_names(asked["tag"], {tag for checkpoint in everything for tag in checkpoint.tags})
+    raise NotFoundError(
+        f"no checkpoint matches {listed}",
+        code=ErrorCode.CHECKPOINT_MISSING,
+        hint=did_you_mean(near) or "holdfast list without filters shows what there is",
+        candidates=near,
+    )
+
+
+def _write(
+    store: Store, settings: Settings, rows: Iterator[Checkpoint], limit: int, *, all_sessions: bool
+) -> None:
+    shown = islice(rows, limit) if limit else rows
+    if settings.json:
+        checkpoints = [checkpoint.to_dict() for checkpoint in shown]
+        session = None if all_sessions else settings.session
+        more = next(rows, None) is not None
+        document({"store": store.url, "session": session, "checkpoints": checkpoints, "more": more})
+        return
+    listed = list(shown) if settings.for_people() else shown
+    if listed:
+        checkpoint_rows(settings, listed, sessions=all_sessions)
+    if settings.for_people() and next(rows, None) is not None:
+        settings.say(f"the {limit} newest are shown; --limit 0 shows all")

@@ -1,0 +1,129 @@
+"""`holdfast show`: one checkpoint, its record and its state.
+
+People get a header and the state in Python's notation, cut where it is long. A pipe gets `field<TAB>value` lines, an
+empty line and the whole state. `--json` gives both as one document, in the form of `_tagged.py` for what JSON lacks.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holdfast.cli._group import HoldfastCommand
+from holdfast.cli._notation import Limits, Notation
+from holdfast.cli._opening import naming_candidates, open_existing, session_of
+from holdfast.cli._render import data, document, json_text
+from holdfast.cli._settings import Settings, pass_settings
+from holdfast.cli._tagged import tagged_json
+from holdfast.cli._terminal import (
+    age,
+    ellipsis_for,
+    escape_controls,
+    escape_field,
+    iso,
+    paint,
+    terminal_width,
+)
+
+if TYPE_CHECKING:
+    from holdfast import Checkpoint
+
+HELP = """Show a checkpoint and its state.
+
+REF is @ (the newest, and the default), @~3, a branch, tag:NAME, #42, or four or more digits of an id.
+
+\b
+Examples:
+  holdfast show
+  holdfast show @~3
+  holdfast show tag:verified --state --json
+"""
+
+
+@click.command("show", cls=HoldfastCommand, short_help="Show a checkpoint and its state", help=HELP)
+@click.argument("ref", default="@")
+@click.option("--state", "only_state", is_flag=True, help="Only the state")
+@click.option("--record", "only_record", is_flag=True, help="Only the record; the state is not even read")
+@click.option("--full", is_flag=True, help="On a terminal: the whole state, however long")
+@pass_settings
+def command(settings: Settings, ref: str, *, only_state: bool, only_record: bool, full: bool) -> None:
+    """Print the record, the state, or both."""
+    if only_state and only_record:
+        raise click.UsageError("--state and --record exclude each other")
+    with open_existing(settings) as store, naming_candidates(store, settings):
+        session = session_of(store, settings)
+        checkpoint = session.checkpoint(ref)
+        # By id, not by ref again: the branch may have moved since.
+        state = None if only_record else session.load(checkpoint)
+    if settings.json:
+        _write_json(checkpoint, state, only_state=only_state, only_record=only_record)
+        return
+    if not only_state:
+        for line in _header(settings, checkpoint) if settings.for_people() else _fields(checkpoint):
+            data(line, color=settings.paints(sys.stdout))
+    if not (only_state or only_record):
+        data("")
+    if not only_record:
+        _write_state(settings, state, full=full)
+
+
+def _write_json(checkpoint: Checkpoint, state: Any, *, only_state: bool, only_record: bool) -> None:
+    if only_state:
+        data("".join(tagged_json(state)))
+    elif only_record:
+        document({"checkpoint": checkpoint.to_dict()})
+    else:
+        record = json_text(checkpoint.to_dict()).replace("\n", "\n  ")
+        data("".join(['{\n  "checkpoint": ', record, ',\n  "state": ', *tagged_json(state, depth=1), "\n}"]))
+
+
+def _header(settings: Settings, c: Checkpoint) -> Iterator[str]:
+    on = settings.paints(sys.stdout)
+    origin = " ".join(
+        f"{name} {value}" for name, value in (("agent", c.agent), ("project", c.project)) if value
+    )
+    counted = [
+        f"{value:,} {name}" if name == "tokens" else f"{name} {value:g}"
+        for name, value in (("tokens", c.tokens), ("usd", c.cost_usd), ("ms", c.duration_ms))
+        if value is not None
+    ]
+    lines = {
+        "checkpoint": paint(c.id, "yellow", on=on),
+        "message": c.message,
+        "place": f"#{c.seq} of session {c.session}, branch {c.branch}" + (f" ({origin})" if origin else ""),
+        "saved": f"{iso(c.created_at)} ({age(c.created_at)}), {c.trigger}",
+        "status": c.status + (f", step {c.step}" if c.step is not None else ""),
+        "tags": ", ".join(c.tags),
+        "key": c.key or "",
+        "metadata": json_text(c.metadata, indent=None) if c.metadata else "",
+        "used": ", ".join(counted),
+        "state": f"{c.size_bytes:,} bytes",
+    }
+    for label, text in lines.items():
+        if text:
+            shown = text if label == "checkpoint" else escape_controls(text)
+            yield f"{paint(f'{label:10}', 'dim', on=on)}  {shown}"
+
+
+def _fields(checkpoint: Checkpoint) -> Iterator[str]:
+    for name, value in checkpoint.to_dict().items():
+        if name in ("created_at", "stored_at"):
+            text = iso(getattr(checkpoint, name))
+        elif name in ("tags", "parents"):
+            text = ",".join(value)
+        else:
+            text = value if isinstance(value, str) else "" if value is None else json_text(value, indent=None)
+        yield f"{name}\t{escape_field(text)}"
+
+
+def _write_state(settings: Settings, state: Any, *, full: bool) -> None:
+    people = settings.for_people()
+    limits = Limits() if people and not full else None
+    notation = Notation(terminal_width() if people else 100, limits, mark=ellipsis_for(sys.stdout))
+    for line in notation.lines(state):
+        data(line)
+    if notation.cut:
+        settings.say("the state is cut short; --full shows all of it, --json all of it as JSON")

@@ -1,0 +1,238 @@
+"""`holdfast create`."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+
+import pytest
+from tests.surfaces.cli.conftest import PROGRAM
+
+import holdfast
+
+
+@pytest.fixture
+def session(home):
+    with holdfast.open(home / ".holdfast") as store:
+        yield store.session()
+
+
+def plan(result):
+    return json.loads(result.stdout)["plan"]
+
+
+def test_everything_that_was_said_is_in_the_checkpoint(run, home, session):
+    (home / "state.json").write_text('{"goal": "x", "n": [1, 2.5, null]}', encoding="utf-8")
+
+    result = run(
+        *[
+            "create",
+            "after verifying",
+            "--state",
+            "state.json",
+            "--step",
+            "7",
+            "--status",
+            "paused",
+            "--key",
+            "k",
+        ],
+        *["--tags", "q4_0,verified", "--tags", "third", "--metadata", "model=m1", "--metadata", '{"n": 1}'],
+        *["--agent", "scout", "--project", "acme"],
+    )
+
+    assert result.exit_code == 0, result.stderr
+    saved = session.checkpoint()
+    assert (saved.message, saved.step, saved.status, saved.key) == ("after verifying", 7, "paused", "k")
+    assert saved.tags == ("q4_0", "third", "verified")
+    assert saved.metadata == {"model": "m1", "n": 1}
+    assert (saved.agent, saved.project, saved.trigger) == ("scout", "acme", "manual")
+    assert session.load() == {"goal": "x", "n": [1, 2.5, None]}
+    assert "the state is from the file" in result.stderr
+
+
+def test_the_state_can_come_from_stdin(run, session):
+    result = run("create", "piped", "--state", "-", input='["größe"]')
+
+    assert session.load() == ["größe"]
+    assert "the state is from stdin" in result.stderr
+
+
+def test_without_a_state_it_is_a_note_on_the_newest_one(run, session):
+    first = session.save({"pair": (1, 2), "seen": {3}}, "by the agent")
+
+    result = run("create", "a note")
+
+    newest = session.checkpoint()
+    assert (newest.message, newest.root, newest.parent) == ("a note", first.root, first.id)
+    assert session.load() == {"pair": (1, 2), "seen": {3}}
+    assert "the state is that of #1, unchanged" in result.stderr
+    assert plan(run("create", "another", "--json"))["state"] == {
+        "source": "repeated",
+        "checkpoint": newest.id,
+    }
+
+
+def test_the_first_note_has_an_empty_state_and_says_so(run, home):
+    result = run("create", "first")
+
+    assert "made a new store" in result.stderr
+    assert "the state is empty, {}" in result.stderr
+    with holdfast.open(home / ".holdfast") as store:
+        assert store.session().load() == {}
+
+
+def test_a_type_that_the_program_does_not_know_survives_a_note(run, home):
+    from dataclasses import dataclass
+
+    @dataclass
+    class Plan:
+        goal: str
+
+    with holdfast.open(home / ".holdfast", types=[Plan]) as store:
+        first = store.session().save({"plan": Plan("x")})
+        run("create", "a note")
+        assert store.session().checkpoint().root == first.root
+        assert store.session().load() == {"plan": Plan("x")}
+    shown = json.loads(run("show", "--json", "--state").stdout)
+    assert shown["plan"]["$type"] == "opaque"
+    assert shown["plan"]["$value"] == {"goal": "x"}
+
+
+def test_the_same_key_and_state_is_the_same_checkpoint(run, home):
+    (home / "s.json").write_text("{}", encoding="utf-8")
+
+    first = run("create", "x", "--key", "k", "--state", "s.json")
+    again = run("create", "x", "--key", "k", "--state", "s.json")
+
+    assert first.stdout == again.stdout
+    assert len(run("list").stdout.splitlines()) == 1
+
+
+@pytest.mark.parametrize("given", [[], ["--state", "s.json"]])
+def test_a_dry_run_shows_the_plan_of_the_run_and_changes_nothing(run, home, given):
+    (home / "s.json").write_text("[1]", encoding="utf-8")
+    run("create", "first")
+    store = home / ".holdfast" / "store.db"
+    before = store.read_bytes()
+    listed = run("list").stdout
+    words = ["create", "x", "--tags", "b,a", "--step", "3", "--metadata", "k=v", *given, "--json"]
+
+    dry = run(*words, "--dry-run")
+
+    assert dry.exit_code == 0
+    assert run("list").stdout == listed
+    assert store.read_bytes() == before
+    assert json.loads(dry.stdout)["checkpoint"] is None
+    assert plan(dry) == plan(run(*words))
+
+
+def test_a_dry_run_makes_no_store(run, home):
+    result = run("create", "x", "-n")
+
+    assert result.exit_code == 0
+    assert "nothing was saved" in result.stderr
+    assert result.stdout == ""
+    assert list(home.iterdir()) == []
+
+
+BAD = [
+    (["--state", "missing.json"], "bad-argument"),
+    (["--state", "."], "bad-argument"),
+    (["--state", "bad.json"], "bad-argument"),
+    (["--state", "deep.json"], "value-too-deep"),
+    (["--metadata", "novalue"], "bad-argument"),
+    (["--metadata", '{"a": 1e999}'], "bad-argument"),
+    (["--step", "99999999999999999999"], "bad-argument"),
+    (["--status", "asleep"], "bad-argument"),
+    (["--tags", "a~b"], "bad-name"),
+    (["--key", ""], "bad-name"),
+    (["--session", " x "], "bad-name"),
+    (["--branch", "a..b"], "bad-name"),
+    (["--agent", "\t"], "bad-name"),
+]
+
+
+@pytest.mark.parametrize("dry", [[], ["--dry-run"]])
+@pytest.mark.parametrize(
+    ("args", "code"), BAD, ids=lambda value: " ".join(value) if isinstance(value, list) else None
+)
+def test_bad_input_is_refused_and_nothing_is_written(run, home, args, code, dry):
+    (home / "bad.json").write_text("{,}", encoding="utf-8")
+    (home / "deep.json").write_text("[" * 50_000 + "]" * 50_000, encoding="utf-8")
+
+    result = run("create", "x", *args, *dry)
+
+    assert result.exit_code == 2
+    assert f"code: {code}" in result.stderr
+    assert not (home / ".holdfast").exists()
+
+
+def test_a_bad_file_is_refused_with_line_and_column_before_a_store_is_made(run, home):
+    (home / "bad.json").write_text('{"a": 1,\n "a": 2}', encoding="utf-8")
+
+    result = run("create", "x", "--state", "bad.json")
+
+    assert "bad.json, line 2, column 2: the key 'a' is there twice" in result.stderr
+    assert not (home / ".holdfast").exists()
+
+
+@pytest.mark.parametrize("dry", [[], ["--dry-run"]])
+@pytest.mark.parametrize("given", [[], ["--state", "s.json"]])
+def test_a_branch_that_is_not_there_is_refused(run, home, session, given, dry):
+    (home / "s.json").write_text("1", encoding="utf-8")
+    session.save(1)
+
+    result = run("create", "x", "--branch", "mian", *given, *dry)
+
+    assert result.exit_code == 4
+    assert "code: branch-missing" in result.stderr
+    assert "did you mean 'main'" in result.stderr
+
+
+def test_a_state_that_is_typed_in_is_asked_for(home):
+    master, slave = pty.openpty()
+    child = subprocess.Popen(
+        [*PROGRAM, "create", "typed", "--state", "-"],
+        stdin=slave,
+        stderr=subprocess.PIPE,
+        cwd=home,
+        text=True,
+    )
+    os.close(slave)
+    os.write(master, b'{"n": 1}\n\x04')
+    _, stderr = child.communicate()
+    os.close(master)
+
+    assert child.returncode == 0
+    assert "end with Ctrl-D" in stderr
+    with holdfast.open(home / ".holdfast") as store:
+        assert store.session().load() == {"n": 1}
+
+
+def test_no_stdin_at_all_is_an_error(home):
+    done = subprocess.run(
+        ["/bin/sh", "-c", f'"{sys.executable}" -m holdfast create x --state - <&-'],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=home,
+    )
+
+    assert done.returncode == 2
+    assert "stdin, line 1, column 1: not JSON" in done.stderr
+
+
+def test_notes_beside_another_writer_all_arrive(process, home):
+    from concurrent.futures import ThreadPoolExecutor
+
+    process("create", "start")
+    with ThreadPoolExecutor(4) as pool:
+        done = list(pool.map(lambda n: process("create", f"note {n}"), range(8)))
+
+    assert [each.stderr for each in done if each.returncode] == []
+    with holdfast.open(home / ".holdfast") as store:
+        assert len(store.session().log()) == 9

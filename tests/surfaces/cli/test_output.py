@@ -1,0 +1,254 @@
+"""stdout is data, stderr is talk (C1); a table for people, TSV for programs (C2), JSON with a schema (C3)."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import datetime
+
+import pytest
+from tests.surfaces.cli.json_schema import FOLDER, load, problems
+
+import holdfast
+
+STATE = {"goal": "x", "pair": (1, 2), "seen": {1}, "raw": b"\x00"}
+
+
+@pytest.fixture
+def store(home):
+    """Three checkpoints, one with a long message, on a clock that stands still long ago."""
+    with holdfast.open(home / ".holdfast") as opened:
+        session = opened.session(agent="scout", project="acme")
+        session.save(STATE, "first", step=1, tags=["verified", "a"], metadata={"model": "m1"})
+        session.save(STATE, "second " + "long " * 40, step=2)
+        session.save(STATE, "third", status="completed", tokens=1234, cost_usd=0.5, key="k-3")
+        yield session
+
+
+COMMANDS = {
+    "init": (["init"], "init.schema.json"),
+    "create": (["create", "note", "--tags", "x", "--metadata", '{"$type": 1}'], "create.schema.json"),
+    "create --dry-run": (["create", "note", "--dry-run"], "create.schema.json"),
+    "list": (["list"], "list.schema.json"),
+    "list --all-sessions": (["list", "--all-sessions", "--limit", "2"], "list.schema.json"),
+    "show": (["show", "@~1"], "show.schema.json"),
+    "show --record": (["show", "--record"], "show.schema.json"),
+}
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize("name", COMMANDS)
+def test_json_is_one_document_that_fits_its_schema(run, name):
+    args, schema = COMMANDS[name]
+
+    result = run(*args, "--json")
+
+    assert result.exit_code == 0, result.stderr
+    assert result.stderr == ""
+    assert problems(json.loads(result.stdout), load(schema)) == []
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["list", "--session", "nope"],
+        ["list", "--tag", "nope"],
+        ["list", "--nope"],
+        ["list", "--nope", "--json"],
+        ["show", "zzz zzz"],
+        ["show", "#99"],
+        ["show", "--store", "nowhere"],
+        ["create", "x", "--state", "missing.json"],
+        ["nope"],
+        [],
+    ],
+)
+def test_an_error_in_json_mode_is_one_object_on_stderr_that_fits_its_schema(run, args):
+    result = run(*([] if "--json" in args else ["--json"]), *args)
+
+    assert result.stdout == ""
+    assert result.stderr.count("\n") == 1
+    error = json.loads(result.stderr)
+    assert problems(error, load("error.schema.json")) == []
+    assert error["error"]["exit"] == result.exit_code != 0
+
+
+def test_every_schema_is_checked_by_a_test_and_no_keyword_is_overlooked():
+    tested = {schema for _, schema in COMMANDS.values()} | {"error.schema.json", "demo.schema.json"}
+    assert {path.name for path in FOLDER.iterdir()} == tested | {"checkpoint.schema.json"}
+
+    with pytest.raises(KeyError):
+        problems({}, {"type": "object", "propertyNames": {}})
+    assert problems({"more": 1}, {"properties": {}}) == ["$.more is not described"]
+    assert problems({"a": True}, {"properties": {"a": {"type": "integer"}}}) != []
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize("args", [args for name, (args, _) in COMMANDS.items() if name != "init"])
+def test_data_is_on_stdout_and_talk_on_stderr(run, args):
+    result = run(*args)
+
+    rows = [line for line in result.stdout.splitlines() if "\t" in line]
+    assert result.exit_code == 0
+    assert bool(rows) == (args[-1] != "--dry-run")
+    assert not re.search(r"[0-9a-f]{64}", result.stderr)
+    assert "\t" not in result.stderr
+
+
+def test_a_listing_in_a_pipe_is_tab_separated_whole_and_without_a_header(run, store):
+    result = run("list")
+
+    rows = [line.split("\t") for line in result.stdout.splitlines()]
+    log = store.log()
+    assert result.stderr == ""
+    assert [row[0] for row in rows] == [checkpoint.id for checkpoint in log]
+    for row, checkpoint in zip(rows, log, strict=True):
+        when = datetime.fromisoformat(row.pop(2))
+        assert when == checkpoint.created_at
+        tags, step = ",".join(checkpoint.tags), "" if checkpoint.step is None else str(checkpoint.step)
+        assert row == [
+            checkpoint.id,
+            str(checkpoint.seq),
+            "default",
+            "main",
+            "manual",
+            checkpoint.status,
+            step,
+            tags,
+            checkpoint.message,
+        ]
+    assert "…" not in result.stdout
+    assert "\x1b" not in result.stdout
+
+
+def test_create_prints_the_row_that_list_prints(run):
+    made = run("create", "note", "--tags", "b,a")
+
+    assert made.stdout == run("list").stdout
+    assert made.stdout.split("\t")[8] == "a,b"
+
+
+def test_a_listing_on_a_terminal_is_an_aligned_table_that_fits(terminal, store):
+    seen = terminal("list", width=72, NO_COLOR="1")
+
+    ids = [checkpoint.id[:8] for checkpoint in store.log()]
+    lines = seen.screen.splitlines()
+    ages = ["AGE", *re.findall(r"#\d +(now|\d+s ago)", seen.screen)]
+    age = [text.rjust(max(map(len, ages))) for text in ages]
+    message = "second " + "long " * 40
+    room = 72 - len(lines[0]) + len("MESSAGE")
+    assert lines == [
+        f"ID        SEQ  {age[0]}  STEP  STATUS     TAGS        MESSAGE",
+        f"{ids[0]}   #3  {age[1]}        completed              third",
+        f"{ids[1]}   #2  {age[2]}     2  running                {message[: room - 1]}…",
+        f"{ids[2]}   #1  {age[3]}     1  running    a,verified  first",
+    ]
+    assert max(map(len, lines)) <= 72
+    assert seen.stderr == ""
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize("width", [20, 40, 60, 120])
+def test_a_table_keeps_its_shape_at_every_width(terminal, width):
+    lines = terminal("list", width=width, NO_COLOR="1").screen.splitlines()
+
+    assert len(lines) == 4
+    # The message keeps ten columns however narrow the terminal is; from 60 columns on the table fits.
+    assert width < 60 or max(map(len, lines)) <= width
+
+
+@pytest.mark.usefixtures("store")
+def test_a_table_is_coloured_on_a_terminal(terminal):
+    assert "\x1b[33m" in terminal("list").screen
+    assert "\x1b" not in terminal("list", TERM="dumb").screen
+    assert "\x1b" not in terminal("list", "--color", "never").screen
+
+
+@pytest.mark.usefixtures("store")
+def test_a_terminal_that_is_not_unicode_gets_ascii(terminal):
+    seen = terminal("list", width=72, PYTHONIOENCODING="ascii")
+
+    assert seen.exit_code == 0
+    assert "..." in seen.screen
+    assert seen.screen.isascii()
+
+
+def test_text_that_the_locale_cannot_write_is_escaped_not_lost(process):
+    process("create", "größe 日本 🙂")
+
+    listed = process("list", PYTHONIOENCODING="ascii")
+    document = process("list", "--json", PYTHONIOENCODING="ascii")
+
+    assert listed.returncode == 0
+    assert listed.stdout.rstrip().endswith(r"gr\u00f6\u00dfe \u65e5\u672c \ud83d\ude42")
+    assert json.loads(document.stdout)["checkpoints"][0]["message"] == "größe 日本 🙂"
+
+
+def test_show_in_a_pipe_is_fields_an_empty_line_and_the_whole_state(run, store):
+    store.save({"text": "x" * 5000, "many": list(range(500))}, "big\tone\n", step=9, metadata={"a": 1})
+
+    record, _, state = run("show").stdout.partition("\n\n")
+
+    fields = dict(line.split("\t") for line in record.splitlines())
+    assert fields["id"] == store.checkpoint().id
+    assert fields["message"] == r"big\tone\n"
+    assert fields["step"] == "9"
+    assert json.loads(fields["metadata"]) == {"a": 1}
+    assert fields["created_at"].endswith("Z")
+    assert fields["tokens"] == ""
+    assert "x" * 5000 in state
+    assert " 499," in state
+    assert "…" not in state
+
+
+def test_show_on_a_terminal_is_a_header_and_the_state(terminal, store):
+    seen = terminal("show", "@~2", NO_COLOR="1", width=90)
+
+    first = store.checkpoint("@~2")
+    lines = re.sub(r"saved( +)\S+ \(.*\), ", r"saved\1TIME, ", seen.screen).splitlines()
+    assert lines == [
+        f"checkpoint  {first.id}",
+        "message     first",
+        "place       #1 of session default, branch main (agent scout project acme)",
+        "saved       TIME, manual",
+        "status      running, step 1",
+        "tags        a, verified",
+        'metadata    {"model": "m1"}',
+        f"state       {first.size_bytes:,} bytes",
+        "",
+        '{"goal": "x", "pair": (1, 2), "seen": {1}, "raw": b\'\\x00\'}',
+    ]
+    assert seen.stderr == ""
+
+
+def test_show_on_a_terminal_cuts_a_large_state_and_says_how_to_see_it(terminal, store):
+    store.save({"many": list(range(500)), "text": "x" * 5000}, "big")
+
+    short, full = terminal("show"), terminal("show", "--full")
+
+    assert "… 476 more" in short.screen
+    assert "--full" in short.stderr
+    assert "… " not in full.screen
+    assert full.stderr == ""
+    assert "499," in full.screen
+
+
+def test_show_as_json_tags_what_json_lacks_and_state_alone_is_the_state(run, store):
+    both = json.loads(run("show", "--json").stdout)
+    alone = json.loads(run("show", "--json", "--state").stdout)
+
+    assert both["checkpoint"] == store.checkpoint().to_dict()
+    assert both["state"] == alone
+    assert alone["pair"] == {"$type": "tuple", "$value": [1, 2]}
+    assert json.loads(run("show", "--json", "--record").stdout) == {"checkpoint": both["checkpoint"]}
+
+
+@pytest.mark.usefixtures("store")
+def test_only_the_state_or_only_the_record(run):
+    state, record = run("show", "--state").stdout, run("show", "--record").stdout
+
+    assert state.startswith("{")
+    assert record.startswith("id\t")
+    assert "goal" not in record
+    assert run("show").stdout == f"{record}\n{state}"

@@ -1,0 +1,77 @@
+"""`holdfast show`: refs, and states of every kind."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import holdfast
+
+
+@pytest.fixture
+def session(home):
+    with holdfast.open(home / ".holdfast") as store:
+        session = store.session()
+        for n in range(1, 6):
+            session.save({"n": n}, f"save {n}", tags=["odd"] if n % 2 else [])
+        yield session
+
+
+@pytest.mark.parametrize(
+    ("ref", "n"),
+    [(None, 5), ("@", 5), ("@-", 4), ("@~3", 2), ("main", 5), ("main~1", 4), ("tag:odd", 5), ("#2", 2)],
+)
+def test_every_ref_shows_its_checkpoint(run, session, ref, n):
+    result = run("show", "--json", *([ref] if ref else []))
+
+    assert json.loads(result.stdout)["state"] == {"n": n}
+
+
+def test_an_id_or_its_beginning_is_a_ref(run, session):
+    third = session.checkpoint("#3")
+
+    for ref in (third.id, third.id[:12]):
+        assert json.loads(run("show", ref, "--json").stdout)["checkpoint"]["seq"] == 3
+
+
+@pytest.mark.usefixtures("session")
+@pytest.mark.parametrize(
+    ("ref", "code"), [("", "bad-ref"), ("@@", "bad-ref"), ("~3", "bad-ref"), ("#x", "bad-ref")]
+)
+def test_what_is_not_a_ref_is_refused(run, ref, code):
+    result = run("show", ref)
+
+    assert result.exit_code == 2
+    assert f"code: {code}" in result.stderr
+
+
+@pytest.mark.usefixtures("session")
+def test_state_and_record_exclude_each_other(run):
+    assert run("show", "--state", "--record").exit_code == 2
+
+
+def test_what_was_created_from_json_is_shown_as_that_json(run, home):
+    text = '{"a": [1, 2.5, null, "x"], "b": {"$value": true}}'
+    (home / "s.json").write_text(text, encoding="utf-8")
+    run("create", "x", "--state", "s.json")
+
+    shown = run("show", "--state", "--json").stdout
+    (home / "again.json").write_text(shown, encoding="utf-8")
+    run("create", "again", "--state", "again.json")
+
+    assert json.loads(shown) == json.loads(text)
+    assert run("show", "--state", "--json").stdout == shown
+
+
+def test_a_state_of_great_depth_is_shown(process, home):
+    deep: object = []
+    for _ in range(5000):
+        deep = [deep]
+    with holdfast.open(home / ".holdfast") as store:
+        store.session().save(deep)
+
+    for args in (["show", "--json"], ["show"], ["show", "--state", "--json"]):
+        done = process(*args)
+        assert done.returncode == 0, done.stderr[-500:]
+        assert done.stdout.count("[") >= 5000

@@ -1,0 +1,73 @@
+"""What the program imports before it does anything: only what the command needs."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = {
+    "asyncio",
+    "anyio",
+    "pydantic",
+    "rich",
+    "jinja2",
+    "hypothesis",
+    "attr",
+    "difflib",
+    "importlib.metadata",
+    "unittest",
+}
+
+HOT = [
+    ["--version"],
+    ["--help"],
+    ["list"],
+    ["list", "--json"],
+    ["show"],
+    ["show", "--json"],
+    ["create", "x"],
+    ["init"],
+]
+
+
+def imported(args, cwd):
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "holdfast", *args],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=cwd,
+    )
+    return set(re.findall(r"^import time: .*\| +(\S+)$", done.stderr, re.MULTILINE))
+
+
+@pytest.mark.parametrize("args", HOT, ids=" ".join)
+def test_a_hot_command_imports_nothing_heavy(run, home, args):
+    run("create", "one")
+
+    modules = imported(args, home)
+
+    assert "holdfast.cli" in modules
+    assert {name for name in modules if name.split(".")[0] in HEAVY or name in HEAVY} == set()
+
+
+def test_only_the_command_that_runs_is_imported(run, home):
+    run("create", "one")
+    commands = {f"holdfast.cli.{name}" for name in ("init", "create", "list", "show", "demo")}
+
+    assert imported(["list"], home) & commands == {"holdfast.cli.list"}
+    assert imported(["--help"], home) & commands == set()
+    assert imported(["--version"], home) & commands == set()
+
+
+@pytest.mark.parametrize("args", [["--help"], ["--version"], ["list", "--help"], ["demo", "--help"]])
+def test_help_opens_no_store_and_imports_none(home, args):
+    modules = imported(args, home)
+
+    assert {
+        name for name in modules if name.startswith(("holdfast.store", "apsw", "zstandard", "ormsgpack"))
+    } == set()
+    assert list(home.iterdir()) == []

@@ -1,0 +1,67 @@
+"""Did you mean (C17)."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.cli._suggest import close_names, did_you_mean, distance
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "steps"),
+    [("list", "list", 0), ("lst", "list", 1), ("lsit", "list", 1), ("sohw", "show", 1), ("", "ab", 2)],
+)
+def test_distance_counts_slips(a, b, steps):
+    assert distance(a, b) == distance(b, a) == steps
+
+
+@given(st.text(max_size=8), st.text(max_size=8), st.text(max_size=8))
+def test_distance_is_zero_only_for_equal_words_and_never_more_than_rewriting(a, b, c):
+    assert (distance(a, b) == 0) == (a == b)
+    assert distance(a, b) <= max(len(a), len(b))
+    assert distance(a + c, b + c) <= distance(a, b)
+
+
+def test_only_names_within_two_slips_are_offered_and_only_the_nearest():
+    assert close_names("mian", ["main", "mean", "maintenance"]) == ["main", "mean"]
+    assert close_names("surveyy-1", ["survey-1", "survey-2"]) == ["survey-1"]
+    assert close_names("zzzz", ["main", "risky"]) == []
+    assert close_names("verified", ["verifxyz"]) == []
+    assert close_names("x", ["yz"]) == []
+
+
+def test_a_question_names_all_of_them():
+    assert did_you_mean([]) == ""
+    assert did_you_mean(["list"]) == "did you mean list?"
+    assert did_you_mean(["a", "b"]) == "did you mean one of: a, b?"
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("lst", "list"), ("shwo", "show"), ("creat", "create"), ("dmeo", "demo")]
+)
+def test_a_mistyped_command_is_suggested_and_not_run(run, home, typed, meant):
+    result = run(typed)
+
+    assert result.exit_code == 2
+    assert f"did you mean {meant}?" in result.stderr
+    assert list(home.iterdir()) == []
+
+
+def test_a_mistyped_option_is_suggested(run):
+    assert "did you mean --session?" in run("list", "--sesion", "x").stderr
+    assert "did you mean --limit?" in run("list", "--limt", "3").stderr
+
+
+def test_a_mistyped_session_and_tag_are_suggested(run):
+    run("create", "one", "--session", "research", "--tags", "verified")
+
+    session = run("list", "--session", "reserach")
+    shown = run("show", "--session", "reserach", "--json")
+    tag = run("list", "--session", "research", "--tag", "verifed")
+
+    assert "did you mean research?" in session.stderr
+    assert '"candidates": ["research"]' in shown.stderr
+    assert "did you mean verified?" in tag.stderr
+    assert [session.exit_code, shown.exit_code, tag.exit_code] == [4, 4, 4]
