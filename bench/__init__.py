@@ -1,0 +1,1 @@
+"""Benchmarks: holdfast beside the savers people use today, in one run. `python -m bench --help`."""

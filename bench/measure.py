@@ -1,0 +1,156 @@
+"""Running one workload: every contender saves every step, then every checkpoint asked for is loaded again.
+
+Contenders take turns in blocks of steps, in an order that rotates, so that a slow minute of the machine hits all of
+them. Each has a state of its own. Loads open the store anew each time. What is loaded is compared with what was saved:
+a contender that gives back something else ends the run.
+"""
+
+from __future__ import annotations
+
+import gc
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from bench.contenders import POWER, PROCESS, Contender, Entry
+from bench.timing import Sample, summary, timed
+from bench.workloads import Workload
+
+_BLOCKS = 20
+_LOADS = 9
+_LISTINGS = 3
+
+
+class WrongStateError(Exception):
+    """A contender gave back something else than was saved."""
+
+
+class UnequalError(Exception):
+    """A contender does not run at the durability it is listed under."""
+
+
+def run(workload: Workload, entries: list[Entry], folder: Path, *, listing: int = 0) -> dict[str, Any]:
+    """All figures of one workload; `listing` checkpoints are listed, none if 0. `folder` is removed afterwards."""
+    raw, squeezed = workload.new_content()
+    newest = workload.state_after(len(workload.steps))
+    results: dict[str, Any] = {
+        "about": workload.about,
+        "steps": len(workload.steps),
+        "state_bytes": len(orjson.dumps(newest)),
+        "new_content": {"raw": raw, "zstd3": squeezed},
+        "contenders": {each.name: _header(each) for each in entries},
+    }
+    del newest
+    present = {each.name: each.make(folder) for each in entries if each.kind.missing() is None}
+    try:
+        for name, samples in _saves(workload, present).items():
+            late = samples[-max(1, len(samples) // 10) :]
+            results["contenders"][name]["save"] = summary(late)
+            results["contenders"][name]["save_all"] = summary(samples)
+        for name, contender in present.items():
+            results["contenders"][name]["settings"] = _checked_settings(name, contender)
+            contender.close()
+            results["contenders"][name]["bytes"] = contender.size()
+        readable = {name: contender for name, contender in present.items() if contender.readable}
+        for name, loads in _loads(workload, readable).items():
+            results["contenders"][name] |= loads
+        if listing:
+            for name, samples in _listings(readable, listing).items():
+                results["contenders"][name]["log"] = summary(samples) | {"checkpoints": listing}
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return results
+
+
+def _header(entry: Entry) -> dict[str, Any]:
+    missing = entry.kind.missing()
+    return {"label": entry.kind.label, "durability": entry.durability} | (
+        {"missing": missing} if missing else {}
+    )
+
+
+def _checked_settings(name: str, contender: Contender) -> dict[str, Any]:
+    """What SQLite says about its commits: comparing a save that syncs with one that does not would be worth nothing."""
+    settings = contender.settings()
+    synchronous = {POWER: 2, PROCESS: 1}[contender.durability]
+    if settings and settings != {"journal_mode": "wal", "synchronous": synchronous}:
+        raise UnequalError(f"{name} runs with {settings}, which is not durability {contender.durability!r}")
+    return settings
+
+
+def _turns(contenders: dict[str, Contender], turn: int) -> Iterator[tuple[str, Contender]]:
+    """All contenders, another one first each turn."""
+    items = list(contenders.items())
+    start = turn % len(items) if items else 0
+    yield from items[start:] + items[:start]
+
+
+def _saves(workload: Workload, contenders: dict[str, Contender]) -> dict[str, list[Sample]]:
+    samples: dict[str, list[Sample]] = {name: [] for name in contenders}
+    for contender in contenders.values():
+        contender.start(workload.first_state())
+    # The states of all contenders live side by side: a collection would walk all of them in the middle of one's turn.
+    gc.collect()
+    gc.freeze()
+    total = len(workload.steps)
+    block = max(1, total // _BLOCKS)
+    for turn, first in enumerate(range(1, total + 1, block)):
+        for name, contender in _turns(contenders, turn):
+            for step in range(first, min(first + block, total + 1)):
+                contender.apply(workload.changes(step))
+                samples[name].append(timed(contender.save)[1])
+    gc.unfreeze()
+    return samples
+
+
+def points(workload: Workload) -> dict[str, int]:
+    """The checkpoints that are loaded.
+
+    The newest is the best case of DeltaChannel(100) in runs of hundreds (a snapshot), the middle one its worst (99
+    writes to replay).
+    """
+    total = len(workload.steps)
+    return {"first": 1, "middle": max(1, total // 2 - 1), "newest": total}
+
+
+def _loads(workload: Workload, contenders: dict[str, Contender]) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {name: {"load": {}, "open": {}} for name in contenders}
+    for point, step in points(workload).items():
+        expected = workload.state_after(step)
+        opening: dict[str, list[Sample]] = {name: [] for name in contenders}
+        loading: dict[str, list[Sample]] = {name: [] for name in contenders}
+        gc.collect()
+        gc.freeze()
+        for turn in range(_LOADS):
+            for name, contender in _turns(contenders, turn):
+                reader, sample = timed(contender.reader)
+                opening[name].append(sample)
+                state, sample = timed(lambda: reader.load(contender.names[step]))  # noqa: B023 - called at once
+                loading[name].append(sample)
+                reader.close()
+                if turn == 0 and state != expected:
+                    raise WrongStateError(
+                        f"{workload.name}: {name} gave back another state for checkpoint {step}"
+                    )
+                del state
+        gc.unfreeze()
+        for name in contenders:
+            found[name]["load"][point] = summary(loading[name])
+            found[name]["open"][point] = summary(opening[name])
+    return found
+
+
+def _listings(contenders: dict[str, Contender], limit: int) -> dict[str, list[Sample]]:
+    samples: dict[str, list[Sample]] = {name: [] for name in contenders}
+    for turn in range(_LISTINGS):
+        for name, contender in _turns(contenders, turn):
+            reader = contender.reader()
+            count, sample = timed(lambda: reader.log(limit))  # noqa: B023 - called at once
+            reader.close()
+            if count != limit:
+                raise WrongStateError(f"{name} listed {count} of {limit} checkpoints")
+            samples[name].append(sample)
+    return samples
