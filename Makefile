@@ -43,10 +43,9 @@ format: $(VENV)/.dev ## Format the code and fix what can be fixed
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-bench: $(VENV)/.dev ## Run the benchmarks: every program in bench/
-	@for program in bench/[!_]*.py; do \
-		[ -e "$$program" ] || { echo "bench/ has no programs yet"; exit 0; }; \
-		echo "== $$program"; $(BIN)/python "$$program" || exit 1; done
+bench: $(VENV)/.dev ## Run the benchmarks against the peers (docs/benchmarks.md)
+	$(BIN)/python -m pip install -qq --disable-pip-version-check --group bench
+	$(BIN)/python -m bench
 
 requirements: $(VENV)/.dev ## List the requirements and the tests that show them
 	@$(BIN)/python tools/requirements.py

@@ -25,6 +25,7 @@ MEANINGS: dict[type[HoldfastError], dict[str, str]] = {
         "branch-missing": "The session has no branch of that name.",
         "checkpoint-missing": "No checkpoint answers to that ref.",
         "ref-ambiguous": "More than one checkpoint id begins with those digits.",
+        "path-missing": "The state has nothing at that path.",
         "history-too-short": "The ref goes back further than the history does.",
     },
     errors.ConflictError: {
@@ -42,6 +43,7 @@ MEANINGS: dict[type[HoldfastError], dict[str, str]] = {
     errors.InvalidInputError: {
         "bad-argument": "An argument has a value that the call cannot use.",
         "bad-name": "The name of a session, branch, tag, agent, project or key is empty, too long or malformed.",
+        "bad-path": "The text is not a path into a state.",
         "bad-ref": "The text is not a ref.",
         "bad-url": "The text names no store that holdfast can open.",
         "bad-metadata": "The metadata is not a JSON object.",

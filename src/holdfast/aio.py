@@ -95,9 +95,11 @@ class AsyncSession:
         encoded = self._session._encode(state)
         return await _run(partial(self._session._save, encoded, draft, expect, parent, on_conflict))
 
-    async def load(self, ref: Ref = "@", *, as_: type[Any] | None = None, default: Any = UNSET) -> Any:
+    async def load(
+        self, ref: Ref = "@", *, path: str | None = None, as_: type[Any] | None = None, default: Any = UNSET
+    ) -> Any:
         """See `Session.load`."""
-        return await _run(partial(self._session.load, ref, as_=as_, default=default))
+        return await _run(partial(self._session.load, ref, path=path, as_=as_, default=default))
 
     async def checkpoint(self, ref: Ref = "@") -> Checkpoint:
         """See `Session.checkpoint`."""

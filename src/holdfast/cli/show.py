@@ -40,6 +40,7 @@ Examples:
   holdfast show
   holdfast show @~3
   holdfast show tag:verified --state --json
+  holdfast show @ --path 'messages[-20:]'
 """
 
 
@@ -47,17 +48,23 @@ Examples:
 @click.argument("ref", default="@")
 @click.option("--state", "only_state", is_flag=True, help="Only the state")
 @click.option("--record", "only_record", is_flag=True, help="Only the record; the state is not even read")
+@click.option(
+    "--path", metavar="PATH", help="A part of the state, read without the rest: messages[-20:], plan.steps[0]"
+)
 @click.option("--full", is_flag=True, help="On a terminal: the whole state, however long")
 @pass_settings
-def command(settings: Settings, ref: str, *, only_state: bool, only_record: bool, full: bool) -> None:
+def command(
+    settings: Settings, ref: str, *, only_state: bool, only_record: bool, path: str | None, full: bool
+) -> None:
     """Print the record, the state, or both."""
-    if only_state and only_record:
-        raise click.UsageError("--state and --record exclude each other")
+    if only_record and (only_state or path is not None):
+        raise click.UsageError("--record excludes --state and --path")
+    only_state = only_state or path is not None
     with open_existing(settings) as store, naming_candidates(store, settings):
         session = session_of(store, settings)
         checkpoint = session.checkpoint(ref)
         # By id, not by ref again: the branch may have moved since.
-        state = None if only_record else session.load(checkpoint)
+        state = None if only_record else session.load(checkpoint, path=path)
     if settings.json:
         _write_json(checkpoint, state, only_state=only_state, only_record=only_record)
         return

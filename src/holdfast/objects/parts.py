@@ -88,7 +88,7 @@ def scalar_from(code: int, payload: bytes) -> Any:
                 code=ErrorCode.DECODE_FAILED,
                 hint="install time zone data: pip install tzdata",
             ) from error
-        raise MalformedError(f"extension {code}: {error}") from error
+        raise MalformedError(f"extension {code}: {type(error).__name__}: {error}") from error
 
 
 def _record(items: list[Any], types: TypeRegistry) -> Any:

@@ -1,8 +1,8 @@
 """The slow way to decode: MessagePack read in Python, item by item, with a stack of its own.
 
 It reads everything the format allows, to the full depth, and knows the path of whatever it cannot read. Bytes from a
-store are checked against their hash before they come here, but may have been made by anyone: every count is compared
-with the bytes that are left before anything is built, so that memory stays in proportion to the input.
+store are checked against their hash before they come here, but may have been made by anyone: nothing is made room for
+before it is there, so that memory stays in proportion to the input whatever a header claims.
 """
 
 from __future__ import annotations
@@ -155,9 +155,6 @@ class Reader:
 
     def _open(self, code: int, count: int, *, end: int | None = None) -> tuple[Any, bool]:
         limit = self._limit() if end is None else end
-        # Every item takes a byte at least: a count past that is a lie, and would cost memory.
-        if count > limit - self._at:
-            self._malformed("it ends too early")
         if len(self._stack) >= wire.MAX_DEPTH:
             self._malformed(f"more than {wire.MAX_DEPTH:,} levels")
         self._stack.append(_Open(code, count, limit))

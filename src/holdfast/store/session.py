@@ -19,6 +19,7 @@ from holdfast.history.walk import ancestors
 from holdfast.objects.build import build
 from holdfast.objects.memo import StateMemo
 from holdfast.objects.registry import TypeRegistry, can_register
+from holdfast.objects.selection import select_part
 from holdfast.objects.state import EncodedState, decode_state, encode_state
 from holdfast.storage.ports import Reader
 from holdfast.storage.records import CheckpointId, CheckpointRow, Claim, SessionRow
@@ -124,16 +125,19 @@ class Session:
         )
         return self._save(self._encode(state), draft, expect, parent, on_conflict)
 
-    def load(self, ref: Ref = "@", *, as_: type[Any] | None = None, default: Any = UNSET) -> Any:
+    def load(
+        self, ref: Ref = "@", *, path: str | None = None, as_: type[Any] | None = None, default: Any = UNSET
+    ) -> Any:
         """Return the state of a checkpoint, verified; the newest of the branch if no ref is given.
 
         Args:
             ref: Which checkpoint.
+            path: A part of the state, read without the rest: `messages[-20:]`, `beliefs.b7.confidence`.
             as_: A type to build: a registered one, or a dataclass, attrs class or pydantic model from plain data.
             default: What to return where `ref` names nothing; without it that is a NotFoundError.
 
         Raises:
-            NotFoundError: `ref` names nothing, and there is no default.
+            NotFoundError: `ref` names nothing, or the state has nothing at `path`, and there is no default.
             IntegrityError: The stored bytes are damaged. They are never returned.
             StateError: The state does not fit `as_`, or a registered type that has changed.
         """
@@ -141,14 +145,14 @@ class Session:
         with self._parts.backend.reader() as reader:
             try:
                 row = resolve(reader, self.id, self._branch, ref)
-            except NotFoundError:
+                self._notice(reader, row)
+                value = _state(row, path, reader, types)
+            except NotFoundError as missing:
                 if isinstance(default, Unset):
                     raise
-                if ref == "@":
+                if ref == "@" and missing.code is not ErrorCode.PATH_MISSING:
                     self._expected = None
                 return default
-            value = decode_state(row.root, reader.chunks, types)
-            self._notice(reader, row)
         return value if as_ is None else build(value, as_, types)
 
     def checkpoint(self, ref: Ref = "@") -> Checkpoint:
@@ -265,6 +269,12 @@ class Session:
 
     def __repr__(self) -> str:
         return f"<Session {self.id!r} on {self._branch!r} of {self._parts.backend.url}>"
+
+
+def _state(row: CheckpointRow, path: str | None, reader: Reader, types: TypeRegistry) -> Any:
+    if path is None:
+        return decode_state(row.root, reader.chunks, types)
+    return select_part(row.root, path, reader.chunks, types)
 
 
 def _knowing(types: TypeRegistry, as_: Any) -> TypeRegistry:

@@ -122,9 +122,9 @@ def examples():
 @pytest.mark.parametrize(("name", "example"), list(examples()))
 def test_every_example_in_help_works(run, home, monkeypatch, name, example):
     monkeypatch.setenv("HOME", str(home))
-    (home / "state.json").write_text('{"n": 1}', encoding="utf-8")
+    (home / "state.json").write_text('{"n": 1, "messages": ["hi"]}', encoding="utf-8")
     if name != "init":
-        run("create", "one", "--tags", "verified", "--status", "failed")
+        run("create", "one", "--tags", "verified", "--status", "failed", "--state", str(home / "state.json"))
         for _ in range(3):
             run("create", "more")
 

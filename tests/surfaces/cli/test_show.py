@@ -75,3 +75,13 @@ def test_a_state_of_great_depth_is_shown(process, home):
         done = process(*args)
         assert done.returncode == 0, done.stderr[-500:]
         assert done.stdout.count("[") >= 5000
+
+
+def test_a_part_of_the_state_is_shown_by_its_path(run):
+    run("create", "one", "--state", "-", input='{"plan": {"steps": ["a", "b"]}}')
+    assert run("show", "--path", "plan.steps[-1:]", "--json").stdout == '[\n  "b"\n]\n'
+    missing = run("show", "--path", "plan.goal")
+    assert (missing.exit_code, missing.stdout) == (4, "")
+    assert "path-missing" in missing.stderr
+    assert run("show", "--path", "plan[").exit_code == 2
+    assert run("show", "--path", "plan", "--record").exit_code == 2

@@ -311,3 +311,44 @@ def test_a_session_belongs_to_one_agent_and_project(session, store):
     assert store.session("s").save({}).agent == "scout"
     store.session("t").save({})
     assert store.session("t", project="late").save({}).project == "late"
+
+
+def test_a_part_of_a_state_is_loaded_by_its_path(session):
+    session.save({"messages": [{"n": n, "text": "x" * 200} for n in range(500)], "plan": {"steps": ["a"]}})
+    assert [message["n"] for message in session.load(path="messages[-2:]")] == [498, 499]
+    assert session.load("@", path="plan.steps[0]") == "a"
+    assert session.load(path="plan.goal", default="none yet") == "none yet"
+    with pytest.raises(NotFoundError) as caught:
+        session.load(path="plan.goal")
+    assert caught.value.code is ErrorCode.PATH_MISSING
+    with pytest.raises(InvalidInputError):
+        session.load(path="plan[")
+    session.save({"after": "a part that was not there"})
+
+
+def test_a_save_that_failed_leaves_nothing_out_of_the_next_one(session, store):
+    """What a writer remembers of its last save must be in the store: chunks of a refused one are not."""
+    state = {"log": [f"line {n} " * 30 for n in range(400)]}
+    session.save(state)
+    other = store.session("s")
+    other.load()
+    session.save({"n": 1})
+    state["log"] += [f"new {n} " * 30 for n in range(400)]
+    with pytest.raises(ConflictError):
+        other.save(state)
+    other.load()
+    state["log"].append("last")
+    other.save(state)
+    assert other.load() == state
+
+
+def test_only_the_change_is_stored(session):
+    state = {"log": [f"line {n} " * 30 for n in range(2000)], "n": 0}
+    first = session.save(state)
+    state["log"].append("one more")
+    state["n"] = 1
+    second = session.save(state)
+    assert second.stored_bytes * 20 < first.stored_bytes
+    assert session.load(first)["log"] == state["log"][:-1]
+    again = session.save(state)
+    assert again.stored_bytes == 0

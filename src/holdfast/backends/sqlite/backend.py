@@ -43,6 +43,7 @@ from holdfast.errors import (
     InvalidInputError,
     NotFoundError,
 )
+from holdfast.objects.verified import read_chunk
 from holdfast.storage.records import Batch, CheckpointId, CheckpointRow, Chunk, ChunkHash, Receipt
 
 _LONGEST_TIMEOUT = threading.TIMEOUT_MAX / 2
@@ -175,10 +176,9 @@ class SqliteBackend:
                 # A writer that has just started sends a whole state: most of it is there, and need not be compressed.
                 present = reader.present(chunk.hash for chunk in chunks)
                 for base in bases:
-                    # Damage in an old chunk is no reason not to write a new one: it is then stored whole.
+                    # An old chunk that is damaged or gone is no reason not to write a new one: it is then stored whole.
                     with suppress(IntegrityError):
-                        for name, data in reader.chunks([base]).items():
-                            self._recent.put(name, data)
+                        self._recent.put(base, read_chunk(base, reader.chunks))
         return pack(chunks, self._recent, present)
 
     def _commit(self, batch: Batch, chunks: Sequence[PackedChunk], deadline: float) -> Receipt:
