@@ -12,12 +12,10 @@ from typing import Final
 
 from holdfast.errors import ErrorCode, StateError, UnsupportedError
 from holdfast.objects import nodes
-from holdfast.objects.nodes import Entry, MalformedNodeError, Node, Parts
+from holdfast.objects.nodes import MAX_STATE_BYTES, Entry, MalformedNodeError, Node, Parts
 from holdfast.objects.verified import Read, read_chunk, read_chunks
 from holdfast.storage.records import ChunkHash
 
-MAX_STATE_BYTES: Final = 1 << 32
-"""The largest state that is put together: 4 GiB encoded. A claim of more is damage or an attack."""
 _MAX_ROUNDS: Final = 200
 """Nodes lie at most 64 deep in each other, and an index over 4 GiB has few levels."""
 

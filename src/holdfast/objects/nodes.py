@@ -42,6 +42,9 @@ RAW: Final = 2
 _ENTRY: Final = struct.Struct(">32sIQ")
 ENTRY_SIZE: Final = _ENTRY.size
 
+MAX_STATE_BYTES: Final = (1 << 32) - 1
+"""The largest state: what the counts of entries can say. A claim of more is damage or an attack."""
+
 _MAX_LEVELS: Final = 40
 """Each level holds at least two of the one below, and a count has 32 bits."""
 

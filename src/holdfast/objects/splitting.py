@@ -14,13 +14,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from holdfast.errors import InvalidInputError
+from holdfast.errors import ErrorCode, InvalidInputError
 from holdfast.objects import nodes, wire
 from holdfast.objects.bulk import BulkPacker, UnaskedError, has_binary
 from holdfast.objects.codec import encode_value
 from holdfast.objects.cutting import FORMAT_0, Cuts, token
 from holdfast.objects.hashing import hash_chunk
 from holdfast.objects.memo import NodeMemo, StateMemo
+from holdfast.objects.nodes import MAX_STATE_BYTES
 from holdfast.objects.registry import TypeRegistry
 from holdfast.objects.sequence import ChunkSink, Sequence
 from holdfast.objects.tracked import encoded_type
@@ -75,7 +76,9 @@ class Splitter:
             # Parts do not know where they stand in the state: the whole does, and says what is wrong with it.
             self.sink = ChunkSink(self._stored)
             data = self._encode_exactly(value)
+            _check_size(len(data))
             built = _Built(data, len(data), None) if len(data) <= self.cuts.item_limit else self._pieces(data)
+        _check_size(built.size)
         kind = nodes.TREE if built.memo else nodes.WHOLE
         data = bytes((kind,)) + built.part
         root = hash_chunk(data)
@@ -84,6 +87,7 @@ class Splitter:
 
     def placed(self, value: Any, data: bytes, old: NodeMemo | None, depth: int) -> _Built:
         """A value whose encoded bytes are known: literally where it is small, else as a node."""
+        _check_size(len(data))
         if len(data) > self.cuts.item_limit and depth < self.cuts.node_depth:
             if encoded_type(value) is list:
                 return _Container(self, nodes.LIST, value, data, old, depth).cut()
@@ -199,6 +203,16 @@ class _Container:
             return self._sequence.add(name + encoded, token(name or encoded))
         old = self._old.children.get(key) if self._old else None
         return _add(self._sequence, name, self._splitter.placed(value, encoded, old, self._depth + 1), key)
+
+
+def _check_size(size: int) -> None:
+    if size > MAX_STATE_BYTES:
+        raise InvalidInputError(
+            f"the state takes {size:,} bytes encoded, and {MAX_STATE_BYTES:,} is the most that can be saved",
+            code=ErrorCode.VALUE_TOO_LARGE,
+            hint="keep large data in files of its own, and their paths in the state",
+            size_bytes=size,
+        )
 
 
 def _add(sequence: Sequence, name: bytes, built: _Built, key: object) -> bool:

@@ -1,0 +1,183 @@
+"""What a save of a large state writes: counted, for appends, edits and trims, and for content made to be awkward."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+import xxhash
+
+from holdfast import ErrorCode, IntegrityError, InvalidInputError, StateError
+from holdfast.objects import nodes, splitting
+from holdfast.objects.cutting import FORMAT_0
+from holdfast.objects.hashing import hash_chunk
+from holdfast.objects.joining import join_state
+from holdfast.objects.nodes import Entry, Node
+from holdfast.objects.registry import GLOBAL
+from holdfast.objects.state import EncodedState, decode_state, encode_state
+from holdfast.storage.records import ChunkHash
+
+# A run, an index or two, and the root: what one place that changes touches, with room for cuts that move.
+FEW = 12
+LARGEST = 2 * FORMAT_0.leaf_scale + FORMAT_0.item_limit + 1_000
+
+
+def items(count: int, seed: int = 1) -> list[Any]:
+    source = random.Random(seed)
+    return [{"id": n, "text": f"{source.getrandbits(120):030x}"} for n in range(count)]
+
+
+@pytest.fixture(scope="module")
+def long_list() -> tuple[list[Any], EncodedState]:
+    value = items(100_000)
+    return value, encode_state({"log": value}, GLOBAL)
+
+
+def changed(value: list[Any], before: EncodedState) -> EncodedState:
+    after = encode_state({"log": value}, GLOBAL, before.memo)
+    assert after.root == encode_state({"log": value}, GLOBAL).root
+    return after
+
+
+def test_an_append_to_a_long_list_writes_a_few_chunks(long_list):
+    value, before = long_list
+    for n in range(20):
+        assert len(changed([*value, *items(n + 1, seed=2)], before).chunks) <= 3
+
+
+def test_an_edit_in_the_middle_of_a_long_list_writes_a_few_chunks(long_list):
+    value, before = long_list
+    for at in (0, 17_000, 50_000, 99_000):
+        edited = [*value[:at], {"id": -1, "text": "edited"}, *value[at + 1 :]]
+        assert len(changed(edited, before).chunks) <= FEW
+
+
+def test_a_trim_at_the_front_of_a_long_list_writes_a_few_chunks(long_list):
+    value, before = long_list
+    for gone in (1, 40, 1_000):
+        assert len(changed([{"summary": "x" * 500}, *value[gone:]], before).chunks) <= FEW
+
+
+def test_an_insertion_in_the_middle_of_a_long_list_writes_a_few_chunks(long_list):
+    value, before = long_list
+    assert len(changed([*value[:30_000], *items(5, seed=3), *value[30_000:]], before).chunks) <= FEW
+
+
+def test_an_unchanged_state_writes_no_chunk(long_list):
+    value, before = long_list
+    after = encode_state({"log": [dict(each) for each in value]}, GLOBAL, before.memo)
+    assert (after.root, after.chunks) == (before.root, ())
+
+
+def test_an_edit_in_a_long_text_writes_a_few_chunks():
+    text = "".join(f"{random.Random(n).getrandbits(32):08x} " for n in range(200_000))
+    before = encode_state({"file": text}, GLOBAL)
+    after = encode_state({"file": text[:900_000] + "inserted" + text[900_000:]}, GLOBAL, before.memo)
+    assert len(after.chunks) <= FEW
+    assert len(before.chunks) > 40
+
+
+def _never_cuts() -> list[Any]:
+    """Items whose tokens are so high that only the limit ends a run."""
+    source, found = random.Random(5), []
+    while len(found) < 3_000:
+        text = f"{source.getrandbits(64):016x}"
+        if xxhash.xxh3_64_intdigest(b"\xb0" + text.encode()) >> 56 == 255:
+            found.append(text)
+    return found
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        [0] * 1_000_000,
+        list(range(1_000_000)),
+        {str(n): None for n in range(200_000)},
+        _never_cuts(),
+        [b"\xc4" * 5_000] * 500,
+        "x" * 5_000_000,
+        [["y" * 20_000] * 3] * 100,
+        {"a" * 30_000: 1, "b" * 30_000: ["c" * 30_000] * 20},
+        (set(range(50_000)), list(range(50_000))),
+    ],
+    ids=["zeros", "numbers", "keys", "never cuts", "bytes", "text", "large items", "large keys", "set"],
+)
+def test_chunks_are_bounded_whatever_the_content(state):
+    encoded = encode_state(state, GLOBAL)
+    chunks = {chunk.hash: chunk.data for chunk in encoded.chunks}
+    assert max(map(len, chunks.values())) <= max(LARGEST, FORMAT_0.piece_max + 1) + 2 * 30_010
+    assert decode_state(encoded.root, lambda names: {name: chunks[name] for name in names}, GLOBAL) == state
+
+
+@pytest.mark.parametrize("deep", [100, 1_000, 9_990])
+def test_deep_nesting_goes_through_without_recursion(deep):
+    state: Any = ["bottom" * 5_000]
+    for level in range(deep):
+        state = {"k": state} if level % 2 else ["x" * 3, state]
+    encoded = encode_state(state, GLOBAL)
+    again = encode_state(state, GLOBAL, encoded.memo)
+    assert (again.root, again.chunks) == (encoded.root, ())
+    chunks = {chunk.hash: chunk.data for chunk in encoded.chunks}
+    loaded = decode_state(encoded.root, lambda names: {name: chunks[name] for name in names}, GLOBAL)
+    for level in reversed(range(deep)):
+        loaded = loaded["k"] if level % 2 else loaded[1]
+    assert loaded == ["bottom" * 5_000]
+
+
+class Hostile(dict[ChunkHash, bytes]):
+    """Chunks that hash right and were never written by us."""
+
+    def add(self, data: bytes) -> ChunkHash:
+        self[hash_chunk(data)] = data
+        return hash_chunk(data)
+
+    def join(self, node: Node) -> Any:
+        root = self.add(bytes((nodes.TREE,)) + node.pack())
+        return join_state(root, lambda names: {name: self[name] for name in names if name in self})
+
+
+def test_a_small_store_that_claims_an_endless_state_ends_in_an_error():
+    hostile = Hostile()
+    size = 1 << 10
+    name = hostile.add(bytes((nodes.LEAF,)) + b"\xc0" * size)
+    for _ in range(8):
+        entries = [Entry(name, 1, size)] * 64
+        name = hostile.add(nodes.index_chunk(entries))
+        size *= 64
+    with pytest.raises(StateError, match="claims"):
+        hostile.join(
+            Node(nodes.LIST, size & 0xFFFFFFFF, size + 5, [[Entry(name, 1, size)], *[[]] * 8], [b""])
+        )
+
+
+def test_a_state_that_is_too_large_to_be_put_together_again_is_refused(monkeypatch):
+    monkeypatch.setattr(splitting, "MAX_STATE_BYTES", 100_000)
+    for state in ("x" * 100_001, ["x" * 50_000] * 3, {"a": [0] * 60_000, "b": ["y" * 1000] * 60}):
+        memo = encode_state({"a": [0] * 60_000, "b": []}, GLOBAL).memo
+        with pytest.raises(InvalidInputError) as caught:
+            encode_state(state, GLOBAL, memo)
+        assert caught.value.code is ErrorCode.VALUE_TOO_LARGE
+
+
+@pytest.mark.parametrize(
+    ("levels", "tail", "size"),
+    [
+        ([[Entry(ChunkHash(b"?" * 32), 1, 1)]], [b""], 2),
+        ([], [b"\xc0"], 99),
+        ([], [b"\xc0", b"no node", b""], 2),
+        ([[]] * 100, [b"\xc0"], 2),
+    ],
+    ids=["missing chunk", "wrong size", "no node", "many levels"],
+)
+def test_nodes_that_do_not_add_up_end_in_an_error(levels, tail, size):
+    with pytest.raises((StateError, IntegrityError)):
+        Hostile().join(Node(nodes.LIST, 1, size, levels, tail))
+
+
+@pytest.mark.parametrize("kind", [0, nodes.WHOLE, nodes.TREE, nodes.INDEX, 77])
+def test_a_chunk_of_the_wrong_kind_in_a_tree_ends_in_an_error(kind):
+    hostile = Hostile()
+    name = hostile.add(bytes((kind,)) + b"\xc0")
+    with pytest.raises(StateError):
+        hostile.join(Node(nodes.LIST, 1, 2, [[Entry(name, 1, 1)]], [b""]))
