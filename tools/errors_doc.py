@@ -33,6 +33,7 @@ MEANINGS: dict[type[HoldfastError], dict[str, str]] = {
         "branch-exists": "The session already has a branch of that name.",
         "key-taken": "The key already names a checkpoint with another state.",
         "session-changed": "The session changed while the operation was being prepared.",
+        "chunks-gone": "The store no longer has the state that a save builds on: it was replaced by another copy.",
     },
     errors.IntegrityError: {
         "chunk-damaged": "The bytes under a hash are not the bytes that were hashed.",

@@ -27,21 +27,23 @@ from holdfast.errors import (
 )
 
 if TYPE_CHECKING:
-    from holdfast.aio import AsyncSession, AsyncStore, aopen
+    from holdfast.aio import AsyncDocument, AsyncSession, AsyncStore, aopen
     from holdfast.history.checkpoint import Checkpoint
     from holdfast.objects.opaque import Opaque
     from holdfast.objects.registry import register
-    from holdfast.store import Session, SessionInfo, Store
+    from holdfast.store import Document, Session, SessionInfo, Store
     from holdfast.store import open_store as open  # noqa: A004 - the name is part of the contract
 
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "AsyncDocument",
     "AsyncSession",
     "AsyncStore",
     "BackendError",
     "Checkpoint",
     "ConflictError",
+    "Document",
     "ErrorCode",
     "HoldfastError",
     "HoldfastWarning",
@@ -62,12 +64,14 @@ __all__ = [
 
 
 _HOMES = {
+    "AsyncDocument": "holdfast.aio:AsyncDocument",
     "AsyncSession": "holdfast.aio:AsyncSession",
     "AsyncStore": "holdfast.aio:AsyncStore",
     "aopen": "holdfast.aio:aopen",
     "Checkpoint": "holdfast.history.checkpoint:Checkpoint",
     "Opaque": "holdfast.objects.opaque:Opaque",
     "register": "holdfast.objects.registry:register",
+    "Document": "holdfast.store:Document",
     "Session": "holdfast.store:Session",
     "SessionInfo": "holdfast.store:SessionInfo",
     "Store": "holdfast.store:Store",

@@ -9,19 +9,22 @@ An operation that was started is finished even if the task that awaits it is can
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Final, Literal, Self, TypeVar
 
 import anyio.to_thread
 
 from holdfast.history.checkpoint import Checkpoint
+from holdfast.objects.tracked_dict import TrackedDict
+from holdfast.objects.tracked_list import TrackedList
 from holdfast.storage.ports import Backend
 from holdfast.storage.records import StoreStats
 from holdfast.store.composition import system_clock
+from holdfast.store.document import DocumentKinds, TrackedDocument
 from holdfast.store.draft import check_draft
 from holdfast.store.locate import open_store
 from holdfast.store.saving import UNSET, OnConflict, Unset
@@ -35,11 +38,68 @@ async def _run(operation: Callable[[], _T]) -> _T:
     return await anyio.to_thread.run_sync(operation)
 
 
+class AsyncDocument(TrackedDocument):
+    """`Document`, with a `save` to await: the same dict or list, the same arguments and errors."""
+
+    __slots__ = ()
+
+    _turn: anyio.Lock
+
+    async def save(  # noqa: PLR0913 - each is a keyword of the public contract
+        self,
+        message: str = "",
+        *,
+        tags: Iterable[str] = (),
+        step: int | None = None,
+        status: str = "running",
+        trigger: str = "manual",
+        metadata: Mapping[str, Any] | None = None,
+        tokens: int | None = None,
+        cost_usd: float | None = None,
+        duration_ms: float | None = None,
+        key: str | None = None,
+        expect: Ref | Unset | None = UNSET,
+        parent: Ref | None = None,
+        on_conflict: OnConflict = "raise",
+        check: bool = False,
+    ) -> Checkpoint:
+        """See `Document.save`. What is changed while it is under way belongs to the next save."""
+        draft = check_draft(
+            message,
+            tags=tags,
+            step=step,
+            status=status,
+            trigger=trigger,
+            metadata=metadata,
+            tokens=tokens,
+            cost_usd=cost_usd,
+            duration_ms=duration_ms,
+            key=key,
+        )
+        encoding = self._encoded(check=check)
+        # Two saves at once are written in the order in which they were encoded: one builds on the other.
+        async with self._turn:
+            return await _run(partial(self._write, encoding, draft, expect, parent, on_conflict))
+
+
+class _AsyncDictDocument(AsyncDocument, TrackedDict):
+    __slots__ = ("_commit", "_tree", "_turn")
+
+
+class _AsyncListDocument(AsyncDocument, TrackedList):
+    __slots__ = ("_commit", "_tree", "_turn")
+
+
+_ASYNC_DOCUMENTS: Final[DocumentKinds] = {dict: _AsyncDictDocument, list: _AsyncListDocument}
+
+
 class AsyncSession:
     """`Session`, awaitable: the same methods, arguments and errors."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        # Saves that are under way at once are written in the order in which they were called.
+        self._turn = anyio.Lock()
 
     @property
     def id(self) -> str:
@@ -61,7 +121,7 @@ class AsyncSession:
         """See `Session.branch`."""
         return self._session.branch
 
-    async def save(  # noqa: PLR0913 - each is a keyword of the public contract
+    def save(  # noqa: PLR0913 - each is a keyword of the public contract
         self,
         state: Any,
         message: str = "",
@@ -78,8 +138,8 @@ class AsyncSession:
         expect: Ref | Unset | None = UNSET,
         parent: Ref | None = None,
         on_conflict: OnConflict = "raise",
-    ) -> Checkpoint:
-        """See `Session.save`. The state is encoded before the first await."""
+    ) -> Coroutine[Any, Any, Checkpoint]:
+        """See `Session.save`. The state is encoded by the call itself; what is awaited is the writing."""
         draft = check_draft(
             message,
             tags=tags,
@@ -93,13 +153,24 @@ class AsyncSession:
             key=key,
         )
         encoded = self._session._encode(state)
-        return await _run(partial(self._session._save, encoded, draft, expect, parent, on_conflict))
+        return self._written(partial(self._session._save, encoded, draft, expect, parent, on_conflict))
+
+    async def _written(self, write: Callable[[], Checkpoint]) -> Checkpoint:
+        async with self._turn:
+            return await _run(write)
 
     async def load(
         self, ref: Ref = "@", *, path: str | None = None, as_: type[Any] | None = None, default: Any = UNSET
     ) -> Any:
         """See `Session.load`."""
         return await _run(partial(self._session.load, ref, path=path, as_=as_, default=default))
+
+    async def document(self, ref: Ref = "@", *, default: Any = UNSET) -> AsyncDocument:
+        """See `Session.document`."""
+        document: Any = await _run(partial(self._session._document, ref, default, _ASYNC_DOCUMENTS))
+        document._turn = anyio.Lock()
+        made: AsyncDocument = document
+        return made
 
     async def checkpoint(self, ref: Ref = "@") -> Checkpoint:
         """See `Session.checkpoint`."""

@@ -38,6 +38,7 @@ class ErrorCode(StrEnum):
     BRANCH_EXISTS = "branch-exists"
     KEY_TAKEN = "key-taken"
     SESSION_CHANGED = "session-changed"
+    CHUNKS_GONE = "chunks-gone"
     # integrity
     CHUNK_DAMAGED = "chunk-damaged"
     CHUNK_MISSING = "chunk-missing"
@@ -105,6 +106,8 @@ class HoldfastError(Exception):
         self.code = ErrorCode(code)
         self.hint = hint
         self.details = details
+        # A traceback shows notes, so that an error nobody caught still says what to do.
+        self.add_note(f"hint: {hint}")
 
     @property
     def exit_code(self) -> int:
@@ -152,12 +155,14 @@ class ConflictError(HoldfastError):
         )
 
     @classmethod
-    def key_taken(cls, session: str, key: str, *, existing: bytes) -> Self:
-        """A key of this session already names another state."""
+    def key_taken(
+        cls, session: str, key: str, *, existing: bytes, why: str = "which has another state"
+    ) -> Self:
+        """A key of this session already names a checkpoint that cannot be the answer."""
         return cls(
-            f"key {key!r} of session {session!r} already names checkpoint {_short(existing)}, with another state",
+            f"key {key!r} of session {session!r} already names checkpoint {_short(existing)}, {why}",
             code=ErrorCode.KEY_TAKEN,
-            hint="use a new key for a new state",
+            hint="use a new key: one names one checkpoint, for good",
             session=session,
             key=key,
             existing=existing.hex(),
@@ -171,6 +176,16 @@ class ConflictError(HoldfastError):
             code=ErrorCode.SESSION_CHANGED,
             hint="run the operation again",
             session=session,
+        )
+
+    @classmethod
+    def chunks_gone(cls, root: bytes) -> Self:
+        """The store no longer has the state that a writer builds on: it was replaced, or cleaned."""
+        return cls(
+            f"the store no longer has the state {_short(root)} that this save builds on",
+            code=ErrorCode.CHUNKS_GONE,
+            hint="save again: the next save sends the whole state",
+            root=root.hex(),
         )
 
 

@@ -20,6 +20,8 @@ from pathlib import Path
 from tests.reliability.shim import listen
 
 import holdfast
+import holdfast.backends.sqlite
+from holdfast.backends.memory import MemoryBackend
 
 STATE = {"plan": ["look", "think", "act"] * 50, "noise": bytes(os.urandom(30_000))}
 
@@ -83,6 +85,10 @@ def check(path: Path, allowed: list[int]) -> None:
 def main(folder: Path, existing: int) -> int:
     killer = Killer()
     layer = listen(killer)
+    # Otherwise each child would import all that a save needs.
+    with holdfast.Store(MemoryBackend()) as store:
+        store.session("warm").save(STATE)
+        store.session("warm").load()
     master = folder / "master.db"
     if existing:
         assert forked(partial(prepare, master, existing)) == 0

@@ -11,7 +11,7 @@ import os
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -160,16 +160,15 @@ def apply(view: View, batch: Batch) -> View:
     new_pieces = {piece.hash: piece.data for piece in batch.chunks if piece.hash not in view.pieces}
     rows, heads = dict(view.rows), dict(view.heads)
     for number, row in enumerate(batch.checkpoints):
-        rows[row.id] = replace(
-            row,
+        rows[row.id] = row._replace(
             seq=old.last_seq + 1 + number,
             position=len(rows) + 1,
             stored_at=batch.at,
             stored_bytes=0 if number else sum(map(len, new_pieces.values())),
         )
     for each in batch.edits:
-        changed = {key: value for key, value in asdict(each).items() if key != "id"}
-        rows[each.id] = replace(rows[each.id], **changed)
+        changed = {key: value for key, value in each._asdict().items() if key != "id"}
+        rows[each.id] = rows[each.id]._replace(**changed)
     for move in batch.moves:
         if move.head is None:
             del heads[name, move.branch]
@@ -177,8 +176,7 @@ def apply(view: View, batch: Batch) -> View:
             heads[name, move.branch] = BranchRow(
                 session=name, name=move.branch, head=move.head, moved_at=batch.at
             )
-    session = replace(
-        old,
+    session = old._replace(
         agent=old.agent or claim.agent,
         project=old.project or claim.project,
         last_seq=old.last_seq + len(batch.checkpoints),
@@ -271,7 +269,13 @@ class FolderBackend:
 
 
 def pack(batch: Batch) -> bytes:
-    return ormsgpack.packb(asdict(batch))
+    return ormsgpack.packb(_plain(batch))
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "_asdict"):
+        return {name: _plain(each) for name, each in value._asdict().items()}
+    return [_plain(each) for each in value] if isinstance(value, tuple) else value
 
 
 def unpack(data: bytes) -> Batch:
@@ -332,8 +336,8 @@ def test_the_kit_finds_what_is_wrong_with_a_backend(tmp_path):
         def commit(self, batch):
             with self.reader() as view:
                 heads = {branch.name: branch.head for branch in view.branches(batch.claim.session)}
-            moves = tuple(replace(move, expected=heads.get(move.branch)) for move in batch.moves)
-            return super().commit(replace(batch, moves=moves))
+            moves = tuple(move._replace(expected=heads.get(move.branch)) for move in batch.moves)
+            return super().commit(batch._replace(moves=moves))
 
     kit = BackendConformance()
     kit.test_a_branch_that_moved_on_is_not_moved_back(FolderBackend(tmp_path / "sound"))

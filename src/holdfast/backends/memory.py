@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
@@ -165,7 +165,7 @@ class MemoryReader:
     def checkpoints(self, query: Query) -> Sequence[CheckpointRow]:
         """See `Reader.checkpoints`."""
         low, high = id_range(query.id_prefix or "")
-        query = replace(query, metadata=normalized(query.metadata))
+        query = query._replace(metadata=normalized(query.metadata))
         newest_first = reversed(self._moment.checkpoints.values())
         found = (row for row in newest_first if low <= row.id <= high and self._matches(row, query))
         return list(islice(found, None if query.limit is None else max(query.limit, 0)))
@@ -239,6 +239,8 @@ def _check(moment: _Moment, batch: Batch) -> SessionRow:
     """The session as it will be, once everything that can be refused has been looked at."""
     session = rules.claim_session(moment.sessions.get(batch.claim.session), batch)
     rules.check_guard(session, batch.guard)
+    if batch.relies_on is not None and batch.relies_on not in moment.chunks:
+        raise ConflictError.chunks_gone(batch.relies_on)
     new = {row.id: row for row in batch.checkpoints if row.id not in moment.checkpoints}
     session = rules.advance(session, new=len(new), operations=batch.operations)
     heads: dict[str, CheckpointId | None] = {}
@@ -271,8 +273,7 @@ def _apply(moment: _Moment, batch: Batch, session: SessionRow) -> None:
     stored_bytes = sum(map(len, new_chunks.values()))
     new = {row.id: row for row in batch.checkpoints if row.id not in moment.checkpoints}
     for number, row in enumerate(new.values(), start=1 - len(new)):
-        moment.checkpoints[row.id] = replace(
-            row,
+        moment.checkpoints[row.id] = row._replace(
             seq=session.last_seq + number,
             position=len(moment.checkpoints) + 1,
             stored_at=batch.at,

@@ -7,7 +7,6 @@ are kept apart from any storage, so that all backends refuse the same batches, i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from holdfast.errors import ConflictError, ErrorCode, InvalidInputError, NotFoundError, StateError
 from holdfast.storage.records import Batch, CheckpointId, CheckpointRow, Edit, Guard, Operation, SessionRow
@@ -36,8 +35,7 @@ def claim_session(current: SessionRow | None, batch: Batch) -> SessionRow:
         return SessionRow(id=claim.session, agent=claim.agent, project=claim.project, created_at=batch.at)
     if claim.agent in (None, current.agent) and claim.project in (None, current.project):
         return current
-    return replace(
-        current,
+    return current._replace(
         agent=_claimed(current.id, "agent", current.agent, claim.agent),
         project=_claimed(current.id, "project", current.project, claim.project),
     )
@@ -77,8 +75,7 @@ def advance(session: SessionRow, *, new: int, operations: Sequence[Operation]) -
 
 def edited(row: CheckpointRow, edit: Edit) -> CheckpointRow:
     """The row with everything that an edit sets."""
-    return replace(
-        row,
+    return row._replace(
         prev=edit.prev,
         skipped=edit.skipped,
         hidden=edit.hidden,

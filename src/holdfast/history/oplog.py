@@ -8,7 +8,6 @@ changed, missing or reordered entry shows. It shows damage; it is no proof again
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import ormsgpack
@@ -49,7 +48,7 @@ def operation(
         previous=session.log_tip,
         hash=b"",
     )
-    return replace(entry, hash=_hash(entry))
+    return entry._replace(hash=_hash(entry))
 
 
 def check_chain(session: SessionRow, entries: Sequence[Operation]) -> None:

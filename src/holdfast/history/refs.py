@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Literal, NoReturn
+from typing import Literal, NamedTuple, NoReturn
 
 from holdfast.errors import ErrorCode, IntegrityError, InvalidInputError, NotFoundError
 from holdfast.history.checkpoint import Checkpoint
@@ -35,8 +34,7 @@ _SHOWN = 10
 Kind = Literal["head", "tag", "seq", "id", "name"]
 
 
-@dataclass(frozen=True, slots=True)
-class Ref:
+class Ref(NamedTuple):
     """A parsed ref: where to start, and how many steps to go back from there."""
 
     kind: Kind

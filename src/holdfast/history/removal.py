@@ -8,7 +8,7 @@ which more than one line goes on, is protected.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from holdfast.errors import ErrorCode, InvalidInputError
 from holdfast.history.oplog import edit
@@ -16,15 +16,16 @@ from holdfast.storage.ports import Reader
 from holdfast.storage.records import CheckpointRow, Edit, Move, Query, SessionRow
 
 
-@dataclass(frozen=True, slots=True)
-class Removal:
-    """The edits (with the rows they change) and branch moves of one deletion."""
+class Change(NamedTuple):
+    """The edits (with the rows they change) and branch moves of one operation."""
 
     edits: Sequence[tuple[CheckpointRow, Edit]]
     moves: Sequence[Move]
+    structural: bool
+    """Whether it matters that no checkpoint is saved meanwhile."""
 
 
-def plan_removal(reader: Reader, session: SessionRow, row: CheckpointRow, *, force: bool) -> Removal:
+def plan_removal(reader: Reader, session: SessionRow, row: CheckpointRow, *, force: bool) -> Change:
     """Work out the deletion of `row`.
 
     Raises:
@@ -42,7 +43,7 @@ def plan_removal(reader: Reader, session: SessionRow, row: CheckpointRow, *, for
         skipped = child.skipped + 1 + row.skipped
         edits.append((child, edit(child, prev=row.prev, skipped=skipped)))
     moves = [Move(branch=branch.name, expected=row.id, head=row.prev) for branch in heads]
-    return Removal(edits, moves)
+    return Change(edits, moves, structural=True)
 
 
 def _check_unprotected(row: CheckpointRow, *, lines: int) -> None:

@@ -9,10 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.errors import ErrorCode, InvalidInputError, StateError
-from holdfast.objects.reading import Reader
 from holdfast.objects.registry import TypeRegistry
 from holdfast.objects.unpacking import NotReadError, Unpacker
-from holdfast.objects.walking import Walker
 
 
 def encode_value(value: Any, types: TypeRegistry) -> bytes:
@@ -22,6 +20,9 @@ def encode_value(value: Any, types: TypeRegistry) -> bytes:
         InvalidInputError: It cannot be saved; the message has the path of what is in the way.
     """
     try:
+        # Imported where it is needed: a program that only loads never does.
+        from holdfast.objects.walking import Walker
+
         return Walker(types).encode(value)
     except RecursionError as error:
         # The walk itself needs a few frames whatever the depth of the value; the program has not even those left, or
@@ -44,6 +45,8 @@ def decode_value(body: bytes | memoryview, types: TypeRegistry) -> Any:
         try:
             return Unpacker(types).unpack(body)
         except NotReadError:
+            from holdfast.objects.reading import Reader
+
             return Reader(bytes(body), types).decode()
     except RecursionError as error:
         raise StateError(

@@ -14,6 +14,10 @@ from holdfast.errors import ErrorCode, IntegrityError
 if TYPE_CHECKING:
     import zstandard
 
+MAX_CHUNK_BYTES: Final = 1 << 28
+"""A chunk is some kilobytes; only a key of a dict can make it larger. More than 256 MiB is not expanded, whatever the
+store says of it."""
+
 RAW: Final = 0
 ZSTD: Final = 1
 
@@ -53,6 +57,7 @@ def expand(codec: int, data: bytes, size_bytes: int) -> bytes:
     Raises:
         IntegrityError: The bytes are not what `compress` made, or the size is not theirs.
     """
+    check_claim(size_bytes)
     if codec == RAW:
         plain = data
     elif codec == ZSTD:
@@ -62,6 +67,12 @@ def expand(codec: int, data: bytes, size_bytes: int) -> bytes:
     if len(plain) != size_bytes:
         raise damaged(f"{len(plain)} bytes where {size_bytes} were stored")
     return plain
+
+
+def check_claim(size_bytes: int) -> None:
+    """Refuse to expand what says that it is larger than any chunk."""
+    if not 0 <= size_bytes <= MAX_CHUNK_BYTES:
+        raise damaged(f"a chunk of {size_bytes} bytes")
 
 
 def _expand_zstd(data: bytes, size_bytes: int) -> bytes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.objects.compression import LEVEL, damaged
+from holdfast.objects.compression import LEVEL, check_claim, damaged
 
 DELTA: Final = 2
 """The number of the codec, beside those of `compression`."""
@@ -35,6 +35,7 @@ def grow(packed: bytes, base: bytes, size_bytes: int) -> bytes:
     """
     import zstandard
 
+    check_claim(size_bytes)
     dictionary = zstandard.ZstdCompressionDict(base, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
     try:
         # `max_output_size` does not bound a frame that carries its size, so that size is checked first.
@@ -47,4 +48,3 @@ def grow(packed: bytes, base: bytes, size_bytes: int) -> bytes:
     if len(plain) != size_bytes:
         raise damaged(f"{len(plain)} bytes where {size_bytes} were stored")
     return plain
-

@@ -12,10 +12,14 @@ from typing import Final
 
 from holdfast.errors import ErrorCode, StateError, UnsupportedError
 from holdfast.objects import nodes
-from holdfast.objects.nodes import MAX_STATE_BYTES, Entry, MalformedNodeError, Node, Parts
+from holdfast.objects.nodes import Entry, MalformedNodeError, Node, Parts
 from holdfast.objects.verified import Read, read_chunk, read_chunks
 from holdfast.storage.records import ChunkHash
 
+_MAX_DEPTH: Final = 64
+"""Nodes lie at most 32 deep in each other; what is read may be a little more."""
+_FEW_PIECES: Final = 10_000
+_PIECE_BYTES: Final = 16
 _MAX_ROUNDS: Final = 200
 """Nodes lie at most 64 deep in each other, and an index over 4 GiB has few levels."""
 
@@ -64,8 +68,7 @@ def open_root(root: ChunkHash, read: Read) -> Node | memoryview:
 
 def join_node(node: Node, read: Read) -> bytes:
     """The encoded bytes of the value that a node stands for."""
-    _check(node.size <= MAX_STATE_BYTES, f"a state that claims {node.size} bytes")
-    return b"".join(_fetched(list(node_pieces(node)), read))
+    return b"".join(_fetched(list(node_pieces(node)), node.size, read))
 
 
 def not_a_state(root: ChunkHash, error: Exception) -> StateError:
@@ -78,16 +81,17 @@ def not_a_state(root: ChunkHash, error: Exception) -> StateError:
     )
 
 
-def node_pieces(node: Node) -> Iterator[_Piece]:
+def node_pieces(node: Node, depth: int = 0) -> Iterator[_Piece]:
     """The parts of a node from left to right, fetched or not, with the sizes checked."""
+    _check(depth <= _MAX_DEPTH, "nodes in nodes without end")
     header = node.header()
     size = len(header)
     yield header
-    for depth, level in enumerate(node.levels):
+    for above, level in enumerate(node.levels):
         for entry in level:
             size += entry.size
-            yield _Ref(entry, len(node.levels) - depth - 1)
-    for piece in _part_pieces(node.tail):
+            yield _Ref(entry, len(node.levels) - above - 1)
+    for piece in _part_pieces(node.tail, depth):
         size += len(piece) if not isinstance(piece, _Ref) else piece.entry.size
         yield piece
     _check(size == node.size, f"parts of {size} bytes in a node of {node.size}")
@@ -98,15 +102,15 @@ def _check(fits: bool, why: str) -> None:  # noqa: FBT001 - reads as what it is
         raise MalformedNodeError(why)
 
 
-def _part_pieces(parts: Parts) -> Iterator[_Piece]:
+def _part_pieces(parts: Parts, depth: int) -> Iterator[_Piece]:
     for position, part in enumerate(parts):
         if position % 2:
-            yield from node_pieces(nodes.parse_node(part))
+            yield from node_pieces(nodes.parse_node(part), depth + 1)
         else:
             yield part
 
 
-def _fetched(pieces: list[_Piece], read: Read) -> list[bytes | memoryview]:
+def _fetched(pieces: list[_Piece], size: int, read: Read) -> list[bytes | memoryview]:
     for _ in range(_MAX_ROUNDS):
         refs = [piece for piece in pieces if isinstance(piece, _Ref)]
         if not refs:
@@ -119,6 +123,8 @@ def _fetched(pieces: list[_Piece], read: Read) -> list[bytes | memoryview]:
             else:
                 opened.append(piece)
         pieces = opened
+        # A run has many bytes: a state with nearly as many parts as bytes was made to fill the memory.
+        _check(len(pieces) <= _FEW_PIECES + size // _PIECE_BYTES, f"{len(pieces)} parts in {size} bytes")
     raise MalformedNodeError("a tree that does not end")
 
 
@@ -129,7 +135,7 @@ def _opened(ref: _Ref, chunk: bytes) -> list[_Piece]:
     if ref.level == 0 and kind == nodes.LEAF:
         pieces = [body]
     elif ref.level == 0 and kind == nodes.MIXED:
-        pieces = list(_part_pieces(nodes.parse_parts(body)))
+        pieces = list(_part_pieces(nodes.parse_parts(body), 0))
     elif ref.level > 0 and kind == nodes.INDEX:
         pieces = [_Ref(entry, ref.level - 1) for entry in nodes.parse_entries(body)]
     else:

@@ -42,8 +42,8 @@ RAW: Final = 2
 _ENTRY: Final = struct.Struct(">32sIQ")
 ENTRY_SIZE: Final = _ENTRY.size
 
-MAX_STATE_BYTES: Final = (1 << 32) - 1
-"""The largest state: what the counts of entries can say. A claim of more is damage or an attack."""
+MAX_STATE_BYTES: Final = 1 << 30
+"""The largest state, encoded: 1 GiB. A claim of more is damage or an attack."""
 
 _MAX_LEVELS: Final = 40
 """Each level holds at least two of the one below, and a count has 32 bits."""
@@ -107,7 +107,7 @@ def parse_node(data: bytes | memoryview) -> Node:
             raise MalformedNodeError("no node")
     if len(levels) > _MAX_LEVELS:
         raise MalformedNodeError(f"an index of {len(levels)} levels")
-    if not all(type(part) is bytes for part in tail) or count < 0 or size < 0:
+    if not all(type(part) is bytes for part in tail) or not 0 <= count <= size <= MAX_STATE_BYTES:
         raise MalformedNodeError("a node with odd parts")
     return Node(kind, count, size, [parse_entries(level) for level in levels], tail)
 
@@ -116,7 +116,11 @@ def parse_entries(data: Any) -> list[Entry]:
     """The entries of a level, or of an index chunk."""
     if not isinstance(data, bytes | memoryview) or len(data) % ENTRY_SIZE:
         raise MalformedNodeError("an index of odd size")
-    return [Entry(ChunkHash(name), count, size) for name, count, size in _ENTRY.iter_unpack(data)]
+    entries = [Entry(ChunkHash(name), count, size) for name, count, size in _ENTRY.iter_unpack(data)]
+    # Entries of nothing could be piled up without end, and every sum would still be right.
+    if not all(0 < entry.count <= entry.size for entry in entries):
+        raise MalformedNodeError("an entry of nothing")
+    return entries
 
 
 def parse_parts(data: bytes | memoryview) -> Parts:

@@ -13,6 +13,7 @@ from datetime import UTC
 from itertools import compress, repeat
 from operator import is_
 from typing import Any, Final
+from weakref import ref
 
 import ormsgpack
 
@@ -41,11 +42,12 @@ class OutOfReachError(Exception):
 class Packer:
     """Encodes values in C, as long as none of them is out of reach; after that, a new one is needed."""
 
-    __slots__ = ("_calls", "_failure", "_hooks", "_levels", "_types")
+    __slots__ = ("__weakref__", "_calls", "_failure", "_hooks", "_levels", "_types")
 
     def __init__(self, types: TypeRegistry) -> None:
         self._types = types
         self._failure: BaseException | None = None
+        """What ended an attempt from outside: Ctrl-C, or what a signal handler raised."""
         self._hooks: list[Callable[[Any], Any]] = []
         self._calls = 0
         self._levels = _MAX_LEVELS
@@ -72,7 +74,7 @@ class Packer:
             return self._pack(value, 0)
         except (TypeError, RecursionError) as error:
             # ormsgpack swallows what a callback raises, Ctrl-C and a signal handler's SystemExit included.
-            if self._failure is not None and not isinstance(self._failure, Exception):
+            if self._failure is not None:
                 raise self._failure from None
             raise OutOfReachError from error
 
@@ -93,29 +95,20 @@ class Packer:
 
     def _hook(self, level: int) -> Callable[[Any], Any]:
         if level == len(self._hooks):
-            generator = self._answers(level)
+            generator = _answers(ref(self), level)
             next(generator)
             self._hooks.append(generator.send)
         return self._hooks[level]
 
-    def _answers(self, level: int) -> Generator[Any, Any, None]:
-        # A generator rather than a function: Python runs signal handlers as a function is entered, outside of any try
-        # in it, and what they raise would be lost in ormsgpack. A generator is resumed inside the try.
-        answer: Any = None
-        try:
-            while True:
-                value = yield answer
-                self._calls += 1
-                answer = self._extension(value, level)
-        except GeneratorExit:
-            # The packer is gone. Nothing may be called here: Python would run signal handlers after the call, and
-            # ignore what they raise, as it does in every finalizer.
-            return
-        except BaseException as error:
-            # The first to fail is the cause; outer levels only see what ormsgpack makes of it.
-            if self._failure is None:
-                self._failure = error
-            raise
+    def answer(self, value: Any, level: int) -> ormsgpack.Ext | ormsgpack.Fragment:
+        """What ormsgpack is to write for a value that it has no type for."""
+        self._calls += 1
+        return self._extension(value, level)
+
+    def interrupted(self, error: BaseException) -> None:
+        """Remember what ormsgpack is about to swallow; the first is the cause of the others."""
+        if self._failure is None:
+            self._failure = error
 
     def _extension(self, value: Any, level: int) -> ormsgpack.Ext | ormsgpack.Fragment:
         if value is UTC:
@@ -134,6 +127,31 @@ class Packer:
             members = sorted(self._pack(member, level + 1) for member in payload)
             return ormsgpack.Ext(code, wire.array_header(len(members)) + b"".join(members))
         return ormsgpack.Ext(code, self._pack(payload, level + 1))
+
+
+def _answers(packer: ref[Packer], level: int) -> Generator[Any, Any, None]:
+    """The callback of a level, to be called by `send`.
+
+    A generator rather than a function: Python runs signal handlers as a function is entered, outside of any try in it,
+    and what they raise would be lost in ormsgpack. A generator is resumed inside the try. It holds neither its packer
+    nor the value, which would keep both alive until the garbage collector comes by.
+    """
+    answer: Any = None
+    try:
+        while True:
+            value = yield answer
+            answer = packer().answer(value, level)  # type: ignore[union-attr]
+            del value
+    except GeneratorExit:
+        # The packer is gone. Nothing may be called here: Python would run signal handlers after the call, and ignore
+        # what they raise, as it does in every finalizer.
+        return
+    except Exception:
+        # Whatever is wrong with the value, the slow way will find it again.
+        raise
+    except BaseException as error:
+        packer().interrupted(error)  # type: ignore[union-attr]
+        raise
 
 
 def _holds_unasked(value: Any) -> bool:

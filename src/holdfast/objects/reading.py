@@ -155,8 +155,8 @@ class Reader:
 
     def _open(self, code: int, count: int, *, end: int | None = None) -> tuple[Any, bool]:
         limit = self._limit() if end is None else end
-        if len(self._stack) >= wire.MAX_DEPTH:
-            self._malformed(f"more than {wire.MAX_DEPTH:,} levels")
+        if len(self._stack) >= wire.READ_DEPTH:
+            self._malformed(f"more than {wire.READ_DEPTH:,} levels")
         self._stack.append(_Open(code, count, limit))
         if count:
             return None, True

@@ -26,15 +26,18 @@ Upgrade = Callable[[Any, int], Any]
 """Brings stored data of an older version into the shape of the newest: (data, stored version) -> data."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
 class RegisteredType:
     """A class, the name and version its objects are stored under, and how they come apart."""
 
-    cls: type
-    name: str
-    version: int
-    upgrade: Upgrade | None
-    shape: Shape
+    # Not a dataclass: every program that loads a state pays for making one.
+    __slots__ = ("cls", "name", "shape", "upgrade", "version")
+
+    def __init__(self, cls: type, name: str, version: int, upgrade: Upgrade | None, shape: Shape) -> None:
+        self.cls = cls
+        self.name = name
+        self.version = version
+        self.upgrade = upgrade
+        self.shape = shape
 
 
 class TypeRegistry:

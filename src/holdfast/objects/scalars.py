@@ -8,7 +8,6 @@ has imported them, and a maker imports what it needs when such a value is met.
 from __future__ import annotations
 
 import pathlib
-import re
 import struct
 import sys
 from collections.abc import Callable
@@ -52,13 +51,17 @@ def _uuid_bytes(value: uuid.UUID) -> bytes:
 
 
 # zoneinfo looks keys up as files and as modules of the tzdata package: nothing but a plain name may get there.
-_ZONE_KEY: Final = re.compile(rb"[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*")
+_ZONE_KEY: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+-/"
 _ZONE_KEY_LIMIT: Final = 255
+
+
+def _is_zone_key(key: bytes) -> bool:
+    return len(key) <= _ZONE_KEY_LIMIT and not key.translate(None, _ZONE_KEY) and all(key.split(b"/"))
 
 
 def _zone_bytes(value: zoneinfo.ZoneInfo) -> bytes:
     key = (value.key or "").encode("utf-8", "surrogatepass")
-    if len(key) > _ZONE_KEY_LIMIT or not _ZONE_KEY.fullmatch(key):
+    if not _is_zone_key(key):
         raise RefusedError(
             "this ZoneInfo was made from a file, or has a key that is no zone name, and cannot be saved",
             code=ErrorCode.VALUE_UNSUPPORTED,
@@ -83,7 +86,15 @@ _PATH_MAKERS: Final[dict[int, type[pathlib.PurePath]]] = {
 
 
 def _path_bytes(value: pathlib.PurePath) -> bytes:
-    return bytes((_PATHS[type(value)],)) + str(value).encode("utf-8", "surrogatepass")
+    text = str(value)
+    # Some versions of Python read a few odd Windows paths, such as `//a//`, back as others.
+    if isinstance(value, pathlib.PureWindowsPath) and type(value)(text) != value:
+        raise RefusedError(
+            f"the path {text!r} does not come back from its own text",
+            code=ErrorCode.VALUE_UNSUPPORTED,
+            hint="save str(path)",
+        )
+    return bytes((_PATHS[type(value)],)) + text.encode("utf-8", "surrogatepass")
 
 
 _ADDRESSES: Final = (
@@ -168,7 +179,7 @@ def _make_uuid(payload: bytes) -> uuid.UUID:
 def _make_zone(payload: bytes) -> zoneinfo.ZoneInfo:
     import zoneinfo
 
-    if len(payload) > _ZONE_KEY_LIMIT or not _ZONE_KEY.fullmatch(payload):
+    if not _is_zone_key(payload):
         raise MalformedError("a time zone whose key is no zone name")
     return zoneinfo.ZoneInfo(payload.decode("ascii"))
 

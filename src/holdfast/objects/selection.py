@@ -179,7 +179,10 @@ class _Selection:
         if level == 0:
             yield at, entry
             return
-        for child in nodes.parse_entries(memoryview(read_chunk(entry.hash, self._read))[1:]):
+        children = nodes.parse_entries(memoryview(read_chunk(entry.hash, self._read))[1:])
+        if sum(child.count for child in children) != entry.count:
+            raise MalformedNodeError("an index that does not hold what it says")
+        for child in children:
             yield from self._under(child, level - 1, at, start, stop)
             at += child.count
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from holdfast.errors import ErrorCode, InvalidInputError
 from holdfast.objects import nodes
+from holdfast.objects.compression import MAX_CHUNK_BYTES
 from holdfast.objects.cutting import Cuts
 from holdfast.objects.hashing import hash_chunk
 from holdfast.objects.memo import HEAD_BYTES, NodeMemo, RunMemo, fingerprint
@@ -26,6 +28,12 @@ class ChunkSink:
 
     def put(self, name: ChunkHash, data: bytes, base: ChunkHash | None) -> None:
         """Take a chunk; `base` is one that is probably much like it."""
+        if len(data) > MAX_CHUNK_BYTES:
+            raise InvalidInputError(
+                f"a part of the state that cannot be divided takes {len(data):,} bytes",
+                code=ErrorCode.VALUE_TOO_LARGE,
+                hint="use short keys: a key of a dict is never divided",
+            )
         self.seen.add(name)
         if name not in self._stored and name not in self.new:
             self.new[name] = Chunk(name, data, base)

@@ -33,6 +33,8 @@ class EncodedState:
     """The chunks that the state in `memo` before this one did not have, children first."""
     memo: StateMemo
     """What to pass to the next `encode_state`, once these chunks are in the store."""
+    relies_on: ChunkHash | None = None
+    """The root of the state in that memo: where the store does not have it, these chunks are not enough."""
 
 
 def encode_state(
@@ -51,7 +53,8 @@ def encode_state(
     """
     splitter = Splitter(types, memo, cuts)
     new_memo, size = splitter.split(value)
-    return EncodedState(new_memo.root, size, tuple(splitter.sink.new.values()), new_memo)
+    relies_on = memo.root if memo else None
+    return EncodedState(new_memo.root, size, tuple(splitter.sink.new.values()), new_memo, relies_on)
 
 
 def decode_state(root: ChunkHash, read: Read, types: TypeRegistry) -> Any:

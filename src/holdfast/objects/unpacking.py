@@ -38,6 +38,10 @@ class NotReadError(Exception):
     """These bytes cannot be decoded the fast way; whether they can be at all is for the slow way to say."""
 
 
+_WRONG_BYTES: Final = NotReadError()
+"""Stands for any failure of a callback that is not an interruption. The error itself would hold on to every frame."""
+
+
 class Unpacker:
     """Decodes values in C, as long as none of them is out of reach."""
 
@@ -69,7 +73,7 @@ class Unpacker:
             raise NotReadError from error
 
     def _raise_interrupt(self) -> None:
-        if self._failure is not None and not isinstance(self._failure, Exception):
+        if self._failure is not None and self._failure is not _WRONG_BYTES:
             raise self._failure from None
 
     def _unpack(self, body: bytes | memoryview) -> Any:
@@ -93,6 +97,11 @@ class Unpacker:
                 # In nearly every date there is; worth a short cut.
                 return UTC
             return self._put_together(code, payload)
+        except Exception:
+            # Whatever is wrong with the bytes, the slow way will find it again.
+            if self._failure is None:
+                self._failure = _WRONG_BYTES
+            raise
         except BaseException as error:
             if self._failure is None:
                 self._failure = error

@@ -15,6 +15,10 @@ import ormsgpack
 MAX_DEPTH: Final = 10_000
 """How deep containers may lie in each other, counted as on the wire: a registered object is two levels."""
 
+READ_DEPTH: Final = MAX_DEPTH + 1_000
+"""How deep they may lie in what is read. Parts of a large state are encoded on their own, each within the limit, up to
+some hundreds of levels down; what was saved must always load."""
+
 MAX_EXTENSION_DEPTH: Final = 200
 """How deep extensions (tuples, sets, objects ...) may lie in each other: Python hashes, compares and frees such values
 by recursion in C, which must never reach the end of a thread's stack."""

@@ -85,13 +85,16 @@ class Backend(Protocol):
     def commit(self, batch: Batch) -> Receipt:
         """Write the batch, all or nothing, durably before returning.
 
-        Checks, in this order, before anything is visible: the claim fits the session; the guard holds; every move's
-        expected head is the head; every key is free. `seq` continues the session's, one by one, in batch order.
-        A chunk that is already there is not stored again. A batch whose checkpoints are all there already, whatever
-        else it says, changes nothing and returns their rows: a lost reply is settled by committing again.
+        Checks, in this order, before anything is visible: the claim fits the session; the guard holds; what it relies
+        on is there; every move's expected head is the head; every key is free. `seq` continues the session's, one by
+        one, in batch order. A chunk that is already there is not stored again; what the new ones take counts for the
+        first checkpoint of the batch. Operations follow on from the tip of the log. A batch whose checkpoints are all
+        there already, whatever else it says, changes nothing and returns their rows: a lost reply is settled by
+        committing again.
 
         Raises:
-            ConflictError: The guard (`session-changed`), a move (`branch-moved`) or a key (`key-taken`) does not hold.
+            ConflictError: The guard (`session-changed`), what it relies on (`chunks-gone`), a move (`branch-moved`) or
+                a key (`key-taken`) does not hold.
             InvalidInputError: The session belongs to another agent or project (`session-mismatch`).
             BackendError: The write failed; what it would have written is absent or, rarely, whole.
         """

@@ -11,8 +11,7 @@ and removals touch may change, and each change goes into the operation log in th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import NewType
+from typing import NamedTuple, NewType
 
 CheckpointId = NewType("CheckpointId", bytes)
 """32 bytes that name a checkpoint: a hash over its parents, its root and everything its writer said."""
@@ -21,8 +20,7 @@ ChunkHash = NewType("ChunkHash", bytes)
 """32 bytes that name a chunk: the hash of its plain bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(NamedTuple):
     """A piece of encoded state on its way into a store: plain bytes and the hash that names them.
 
     How a backend keeps it (compressed, or as a difference to another chunk) is its own affair: `Reader.chunks` gives
@@ -35,8 +33,7 @@ class Chunk:
     """A chunk of an earlier state that is probably much like this one; it need not be there."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointRow:
+class CheckpointRow(NamedTuple):
     """One checkpoint, without its state."""
 
     # Known to the writer, hashed into `id`.
@@ -91,8 +88,7 @@ class CheckpointRow:
     """A JSON object as canonical text, laid over `metadata`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionRow:
+class SessionRow(NamedTuple):
     """One line of work of one agent."""
 
     id: str
@@ -107,8 +103,7 @@ class SessionRow:
     """The hash of the newest operation; empty while there is none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BranchRow:
+class BranchRow(NamedTuple):
     """A movable name in a session."""
 
     session: str
@@ -117,8 +112,7 @@ class BranchRow:
     moved_at: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
+class Operation(NamedTuple):
     """One entry of a session's operation log: a link of a hash chain.
 
     `hash` covers `previous` and everything else here, so that a changed, missing or reordered entry shows.
@@ -135,8 +129,7 @@ class Operation:
     hash: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreStats:
+class StoreStats(NamedTuple):
     """How much is in a store."""
 
     sessions: int = 0
@@ -154,8 +147,7 @@ class StoreStats:
     """What the store takes on disk, indexes included, where that can be said."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Query:
+class Query(NamedTuple):
     """Which checkpoints to list, newest first. A filter that is None does not filter.
 
     Every value is bound as a parameter, metadata keys included: no text of a query ever becomes SQL.
@@ -187,8 +179,7 @@ class Query:
     limit: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class Claim(NamedTuple):
     """The session a batch writes to, made by the commit where it does not exist.
 
     An agent or project of None asks for nothing; a given one is set where the session has none, and refused with
@@ -200,8 +191,7 @@ class Claim:
     project: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
+class Move(NamedTuple):
     """A branch head changes from `expected` to `head`, or the whole batch fails with `branch-moved`.
 
     `expected=None` says that the branch must not exist yet; `head=None` removes it.
@@ -212,8 +202,7 @@ class Move:
     head: CheckpointId | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Edit:
+class Edit(NamedTuple):
     """The new value of everything about a checkpoint that can change."""
 
     id: CheckpointId
@@ -226,8 +215,7 @@ class Edit:
     added_metadata: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Guard:
+class Guard(NamedTuple):
     """The session must still be as it was read, or the batch fails with `session-changed`.
 
     `last_seq=None` leaves new checkpoints out of it, for operations that do not mind them.
@@ -237,11 +225,10 @@ class Guard:
     last_seq: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
+class Batch(NamedTuple):
     """Everything one commit writes, computed before the transaction: all of it becomes visible, or nothing.
 
-    The chunks a checkpoint needs are in the batch or already in the store.
+    The chunks a checkpoint needs are in the batch, or belong to the state under `relies_on`, which must be there.
     """
 
     claim: Claim
@@ -253,10 +240,11 @@ class Batch:
     edits: tuple[Edit, ...] = ()
     operations: tuple[Operation, ...] = ()
     guard: Guard | None = None
+    relies_on: ChunkHash | None = None
+    """The root of a state whose chunks are left out; the batch fails with `chunks-gone` where it is not there."""
 
 
-@dataclass(frozen=True, slots=True)
-class Receipt:
+class Receipt(NamedTuple):
     """What a commit wrote: the checkpoint rows with what the store gave them."""
 
-    checkpoints: tuple[CheckpointRow, ...] = field(default=())
+    checkpoints: tuple[CheckpointRow, ...] = ()

@@ -7,27 +7,32 @@ has not changed meanwhile; if it has, it is worked out again from what is there 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
-from holdfast.errors import ConflictError, ErrorCode, IntegrityError, InvalidInputError
+from holdfast.errors import (
+    BackendError,
+    ConflictError,
+    ErrorCode,
+    HoldfastError,
+    IntegrityError,
+    InvalidInputError,
+)
 from holdfast.history import jsontext
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.history.oplog import edit, operation
 from holdfast.history.refs import resolve
-from holdfast.history.removal import Removal, plan_removal
+from holdfast.history.removal import Change, plan_removal
 from holdfast.storage.ports import Backend, Reader
-from holdfast.storage.records import Batch, CheckpointRow, Claim, Edit, Guard, SessionRow
+from holdfast.storage.records import Batch, CheckpointRow, Claim, Edit, Guard, Operation, SessionRow
 from holdfast.store.draft import check_message
 
 _ATTEMPTS = 1000
 """Each lost round means that another writer got through; see `saving._ATTEMPTS`."""
 
-_Work = Callable[[Reader, SessionRow, CheckpointRow], Removal | None]
+_Work = Callable[[Reader, SessionRow, CheckpointRow], Change | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where a change happens: the store, the session, the branch in use, and the clock."""
 
     backend: Backend
@@ -49,7 +54,7 @@ def session_of(reader: Reader, row: CheckpointRow) -> SessionRow:
 def delete(place: Place, ref: str | Checkpoint, *, force: bool) -> tuple[CheckpointRow, SessionRow]:
     """Hide a checkpoint; see `history.removal`."""
 
-    def work(reader: Reader, session: SessionRow, row: CheckpointRow) -> Removal:
+    def work(reader: Reader, session: SessionRow, row: CheckpointRow) -> Change:
         return plan_removal(reader, session, row, force=force)
 
     return _apply(place, ref, "delete", work)
@@ -69,7 +74,7 @@ def annotate(
         check_message(message)
     extra = jsontext.parse(jsontext.metadata_text(metadata))
 
-    def work(reader: Reader, session: SessionRow, row: CheckpointRow) -> Removal | None:
+    def work(reader: Reader, session: SessionRow, row: CheckpointRow) -> Change | None:
         del reader, session
         added = row.added_metadata
         if extra:
@@ -89,7 +94,7 @@ def retag(
             "no tag was given", code=ErrorCode.BAD_ARGUMENT, hint='name at least one: s.tag("@", "golden")'
         )
 
-    def work(reader: Reader, session: SessionRow, row: CheckpointRow) -> Removal | None:
+    def work(reader: Reader, session: SessionRow, row: CheckpointRow) -> Change | None:
         del reader, session
         tags = tuple(sorted((set(row.tags) | set(add)) - set(remove)))
         return _edits(row, edit(row, tags=tags))
@@ -97,8 +102,8 @@ def retag(
     return _apply(place, ref, "tag", work)
 
 
-def _edits(row: CheckpointRow, new: Edit) -> Removal | None:
-    return None if new == edit(row) else Removal([(row, new)], [])
+def _edits(row: CheckpointRow, new: Edit) -> Change | None:
+    return None if new == edit(row) else Change([(row, new)], [], structural=False)
 
 
 def _apply(place: Place, ref: str | Checkpoint, kind: str, work: _Work) -> tuple[CheckpointRow, SessionRow]:
@@ -107,6 +112,8 @@ def _apply(place: Place, ref: str | Checkpoint, kind: str, work: _Work) -> tuple
             row = resolve(reader, place.claim.session, place.branch, ref)
             session = session_of(reader, row)
             change = work(reader, session, row)
+        # "@" may name another checkpoint in the next round; the one that was meant is this.
+        ref = Checkpoint(row, session)
         if change is None:
             return row, session
         now = place.clock()
@@ -117,13 +124,29 @@ def _apply(place: Place, ref: str | Checkpoint, kind: str, work: _Work) -> tuple
             moves=tuple(change.moves),
             edits=tuple(new for _, new in change.edits),
             operations=(entry,),
-            guard=Guard(log_count=session.log_count, last_seq=session.last_seq),
+            guard=Guard(
+                log_count=session.log_count, last_seq=session.last_seq if change.structural else None
+            ),
         )
         try:
             place.backend.commit(batch)
         except ConflictError:
             # Somebody saved or changed something in between: work it out again from what is there now.
             continue
+        except BackendError as failure:
+            _settle(place.backend, entry, failure)
         new = next(each for each in batch.edits if each.id == row.id)
-        return replace(row, **{name: getattr(new, name) for name in Edit.__slots__}), session
+        return row._replace(**new._asdict()), session
     raise ConflictError.session_changed(place.claim.session)
+
+
+def _settle(backend: Backend, entry: Operation, failure: BackendError) -> None:
+    """Find out whether a commit whose reply was an error took place after all; raise the error if not."""
+    try:
+        with backend.reader() as reader:
+            found = reader.operations(entry.session, after=entry.number - 1)
+    except HoldfastError:
+        # The store cannot be read either: the first failure is the one to report.
+        raise failure from None
+    if not any(each.hash == entry.hash for each in found):
+        raise failure

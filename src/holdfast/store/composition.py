@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from holdfast.objects.registry import TypeRegistry
 from holdfast.storage.ports import Backend
@@ -15,8 +15,7 @@ def system_clock() -> int:
     return time.time_ns() // 1000
 
 
-@dataclass(frozen=True, slots=True)
-class Composition:
+class Composition(NamedTuple):
     """A backend, the types that states may hold, the application's version, and a clock in microseconds."""
 
     backend: Backend

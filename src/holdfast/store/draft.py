@@ -5,10 +5,9 @@ A save that cannot be described is refused before its state is encoded and long 
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from holdfast.errors import ErrorCode, InvalidInputError
 from holdfast.history.checkpoint import STATUSES, TRIGGERS
@@ -17,12 +16,13 @@ from holdfast.history.names import check_key, check_tags
 
 _Number = TypeVar("_Number", int | None, float | None)
 
+_LARGEST = sys.float_info.max
+
 _MAX_MESSAGE = 64 * 1024
 """A message is a line or a paragraph; more than this belongs into the state."""
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(NamedTuple):
     """The checked description of a save: everything in a checkpoint that comes from the caller."""
 
     message: str
@@ -114,7 +114,7 @@ def _whole(number: int | None, name: str) -> int | None:
 def _real(number: float | None, name: str) -> float | None:
     if number is None:
         return None
-    if type(number) not in (int, float) or not math.isfinite(number):
+    if type(number) not in (int, float) or not -_LARGEST <= number <= _LARGEST:
         raise _bad(name, f"must be a finite number, not {number!r:.60}", f"pass {name} as a float")
     return _amount(float(number), name)
 

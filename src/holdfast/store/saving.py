@@ -11,9 +11,8 @@ somebody moved the head in between, what happens depends on what the writer had 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
 from itertools import count
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from holdfast.errors import BackendError, ConflictError, ErrorCode, HoldfastError
 from holdfast.history.checkpoint import Checkpoint
@@ -21,7 +20,7 @@ from holdfast.history.identity import checkpoint_id
 from holdfast.history.refs import find_head, missing_head, resolve
 from holdfast.objects.state import EncodedState
 from holdfast.storage.ports import Backend, Reader
-from holdfast.storage.records import Batch, CheckpointId, CheckpointRow, Claim, Move, Query
+from holdfast.storage.records import Batch, CheckpointId, CheckpointRow, Claim, Guard, Move, Query, SessionRow
 from holdfast.store.draft import Draft
 
 
@@ -44,8 +43,7 @@ _ATTEMPTS = 1000
 something other than contention is wrong."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Intent:
+class Intent(NamedTuple):
     """What the caller wants of the branch: where from, and what to do when it is not as expected."""
 
     claim: Claim
@@ -55,13 +53,22 @@ class Intent:
     on_conflict: OnConflict
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(NamedTuple):
     """Where one attempt writes: a child of `parent` on `branch`, whose head must be `expected`."""
 
     branch: str
     parent: CheckpointRow | None
     expected: CheckpointId | None
+
+
+class Saved(NamedTuple):
+    """What came of a save."""
+
+    row: CheckpointRow
+    owner: SessionRow
+    """The session, as far as its agent and project go."""
+    wrote: bool
+    """False where the key named this state already, and nothing was written."""
 
 
 def save_encoded(
@@ -72,8 +79,8 @@ def save_encoded(
     *,
     now: int,
     app_version: str | None,
-) -> CheckpointRow:
-    """Commit one checkpoint and return its row; the same key and root again returns the row that is there.
+) -> Saved:
+    """Commit one checkpoint; the same key and root again gives the one that is there.
 
     Raises:
         ConflictError: The branch is not where the writer expects it, or the key names another state.
@@ -82,10 +89,11 @@ def save_encoded(
     session = intent.claim.session
     for _ in range(_ATTEMPTS):
         with backend.reader() as reader:
-            if draft.key is not None:
-                existing = _with_key(reader, session, draft.key, encoded)
-                if existing is not None:
-                    return existing
+            known = reader.session(session)
+            owner = _owner(known, intent.claim, now)
+            existing = None if draft.key is None else _with_key(reader, session, draft.key, encoded)
+            if existing is not None:
+                return Saved(existing, owner, wrote=False)
             place = _choose(reader, intent)
         row = _row(place, encoded, draft, intent, now=now, app_version=app_version)
         batch = Batch(
@@ -94,23 +102,45 @@ def save_encoded(
             chunks=encoded.chunks,
             checkpoints=(row,),
             moves=(Move(branch=place.branch, expected=place.expected, head=row.id),),
+            guard=_guard(place, known),
+            relies_on=encoded.relies_on,
         )
         try:
-            return backend.commit(batch).checkpoints[0]
+            return Saved(backend.commit(batch).checkpoints[0], owner, wrote=True)
         except ConflictError as conflict:
             # Another writer came first: the next reading decides what that means for this one.
-            if conflict.code not in (ErrorCode.BRANCH_MOVED, ErrorCode.KEY_TAKEN):
+            if conflict.code is ErrorCode.CHUNKS_GONE:
                 raise
         except BackendError as failure:
-            return _settle(backend, row, failure)
-    raise ConflictError.branch_moved(session, intent.branch, expected=None, actual=None)
+            return Saved(_settle(backend, row, failure), owner, wrote=True)
+    raise ConflictError.session_changed(session)
+
+
+def _owner(known: SessionRow | None, claim: Claim, now: int) -> SessionRow:
+    """The session as it will be after the commit, which sets what it does not have yet."""
+    if known is None:
+        return SessionRow(id=claim.session, agent=claim.agent, project=claim.project, created_at=now)
+    return known._replace(agent=known.agent or claim.agent, project=known.project or claim.project)
+
+
+def _guard(place: _Place, known: SessionRow | None) -> Guard | None:
+    """What keeps the parent from being deleted between reading and writing.
+
+    A parent that is the head is kept by the move, which names it. Any other could be hidden meanwhile, and the new
+    checkpoint would follow one that is not there; a deletion is in the log, so the log must not have grown.
+    """
+    if place.parent is None or place.parent.id == place.expected or known is None:
+        return None
+    return Guard(log_count=known.log_count)
 
 
 def _with_key(reader: Reader, session: str, key: str, encoded: EncodedState) -> CheckpointRow | None:
     found = reader.checkpoints(Query(session=session, key=key, include_hidden=True, limit=1))
     if not found:
         return None
-    if found[0].root != encoded.root or found[0].hidden:
+    if found[0].hidden:
+        raise ConflictError.key_taken(session, key, existing=found[0].id, why="which was deleted")
+    if found[0].root != encoded.root:
         raise ConflictError.key_taken(session, key, existing=found[0].id)
     return found[0]
 
@@ -119,7 +149,7 @@ def _choose(reader: Reader, intent: Intent) -> _Place:
     session, branch = intent.claim.session, intent.branch
     head = find_head(reader, session, branch)
     head_id = head.id if head else None
-    if head is None and reader.branches(session):
+    if head is None and reader.branches(session) and not _was_there(reader, session, branch):
         missing_head(reader, session, branch)
     parent = None if intent.parent is None else resolve(reader, session, branch, intent.parent)
     if isinstance(intent.expected, Unset) or intent.expected == head_id:
@@ -127,6 +157,11 @@ def _choose(reader: Reader, intent: Intent) -> _Place:
     if intent.on_conflict == "raise":
         raise ConflictError.branch_moved(session, branch, expected=intent.expected, actual=head_id)
     return _beside(reader, intent, parent or _seen(reader, intent, head_id), head_id)
+
+
+def _was_there(reader: Reader, session: str, branch: str) -> bool:
+    """Whether a branch without a head once had one: deleting its last checkpoint removes it, a save brings it back."""
+    return bool(reader.checkpoints(Query(session=session, branch=branch, include_hidden=True, limit=1)))
 
 
 def _seen(reader: Reader, intent: Intent, head: CheckpointId | None) -> CheckpointRow | None:
@@ -184,7 +219,7 @@ def _row(
         skipped=parent.skipped + 1 if parent and parent.hidden else 0,
         tags=draft.tags,
     )
-    return replace(row, id=checkpoint_id(row))
+    return row._replace(id=checkpoint_id(row))
 
 
 def _settle(backend: Backend, row: CheckpointRow, failure: BackendError) -> CheckpointRow:

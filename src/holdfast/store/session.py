@@ -8,13 +8,14 @@ makes a new one each time, and costs nothing until it is used).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from holdfast.errors import ErrorCode, InvalidInputError, NotFoundError
+from holdfast.errors import ConflictError, ErrorCode, InvalidInputError, NotFoundError
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.history.names import check_branch, check_label, check_session, check_tags
-from holdfast.history.refs import resolve
+from holdfast.history.refs import find_head, resolve
 from holdfast.history.walk import ancestors
 from holdfast.objects.build import build
 from holdfast.objects.memo import StateMemo
@@ -22,13 +23,16 @@ from holdfast.objects.registry import TypeRegistry, can_register
 from holdfast.objects.selection import select_part
 from holdfast.objects.state import EncodedState, decode_state, encode_state
 from holdfast.storage.ports import Reader
-from holdfast.storage.records import CheckpointId, CheckpointRow, Claim, SessionRow
+from holdfast.storage.records import CheckpointId, CheckpointRow, Claim
 from holdfast.store import changing
 from holdfast.store.composition import Composition
+from holdfast.store.document import DOCUMENTS, Document, DocumentKinds, make_document
 from holdfast.store.draft import Draft, check_draft
 from holdfast.store.saving import UNSET, Expectation, Intent, OnConflict, Unset, save_encoded
 
 Ref = str | Checkpoint
+
+_WHOLE_ID = re.compile("[0-9a-fA-F]{64}")
 
 
 class Session:
@@ -46,8 +50,6 @@ class Session:
         self._branch = check_branch(branch)
         self._expected: Expectation = UNSET
         self._memo: StateMemo | None = None
-        # Agent and project never change once a session has them, so one reading serves all saves.
-        self._owner: SessionRow | None = None
 
     @property
     def id(self) -> str:
@@ -148,12 +150,31 @@ class Session:
                 self._notice(reader, row)
                 value = _state(row, path, reader, types)
             except NotFoundError as missing:
-                if isinstance(default, Unset):
+                if isinstance(default, Unset) or missing.code is ErrorCode.REF_AMBIGUOUS:
                     raise
                 if ref == "@" and missing.code is not ErrorCode.PATH_MISSING:
                     self._expected = None
                 return default
         return value if as_ is None else build(value, as_, types)
+
+    def document(self, ref: Ref = "@", *, default: Any = UNSET) -> Document:
+        """Return a state as a Document: a dict or list that knows what changed in it, and saves only that.
+
+        The Document is a writer of its own. It expects the checkpoint that it was made from to be the head when it is
+        saved, and goes on from what it saved; what this Session loads or saves meanwhile does not matter to it.
+
+        Args:
+            ref: Which checkpoint.
+            default: What to begin with where `ref` names nothing. Without it that is a NotFoundError, but in a session
+                without any checkpoint the document begins as an empty dict.
+
+        Raises:
+            NotFoundError: `ref` names nothing, and there is no default.
+            InvalidInputError: The state is neither a dict nor a list.
+            IntegrityError: The stored bytes are damaged. They are never returned.
+        """
+        document: Document = self._document(ref, default, DOCUMENTS)
+        return document
 
     def checkpoint(self, ref: Ref = "@") -> Checkpoint:
         """Return the record of a checkpoint, without its state."""
@@ -209,6 +230,25 @@ class Session:
         """Take labels off a checkpoint."""
         return Checkpoint(*changing.retag(self._change(), ref, remove=check_tags(tags)))
 
+    def _document(self, ref: Ref, default: Any, kinds: DocumentKinds) -> Any:
+        writer = Session(self._parts, self.id, agent=self.agent, project=self.project, branch=self._branch)
+        with self._parts.backend.reader() as reader:
+            try:
+                row = resolve(reader, self.id, self._branch, ref)
+            except NotFoundError as missing:
+                if isinstance(default, Unset) and (ref != "@" or reader.branches(self.id)):
+                    raise
+                if missing.code is ErrorCode.REF_AMBIGUOUS:
+                    raise
+                head = find_head(reader, self.id, self._branch)
+                value, root = {} if isinstance(default, Unset) else default, None
+                writer._expected = head.id if head else None
+            else:
+                self._notice(reader, row)
+                value, root = decode_state(row.root, reader.chunks, self._parts.types), row.root
+                writer._expected = row.id
+        return make_document(value, kinds, self._parts.types, root, writer._save)
+
     def _encode(self, state: Any) -> EncodedState:
         return encode_state(state, self._parts.types, self._memo)
 
@@ -235,16 +275,19 @@ class Session:
             parent=parent,
             on_conflict=on_conflict,
         )
-        row = save_encoded(
-            parts.backend, intent, encoded, draft, now=parts.clock(), app_version=parts.app_version
-        )
+        try:
+            saved = save_encoded(
+                parts.backend, intent, encoded, draft, now=parts.clock(), app_version=parts.app_version
+            )
+        except ConflictError:
+            # Whatever happened to the branch or the store, the next save sends the whole state.
+            self._memo = None
+            raise
         # Only now are the chunks in the store; before, a save that failed would have counted as kept.
         self._memo = encoded.memo
-        self._branch, self._expected = row.branch, row.id
-        if self._owner is None:
-            with parts.backend.reader() as reader:
-                self._owner = changing.session_of(reader, row)
-        return Checkpoint(row, self._owner)
+        if saved.wrote:
+            self._branch, self._expected = saved.row.branch, saved.row.id
+        return Checkpoint(saved.row, saved.owner)
 
     def _expectation(self, expect: Ref | Unset | None, parent: Ref | None) -> Expectation:
         if isinstance(expect, Unset):
@@ -253,7 +296,10 @@ class Session:
         if expect is None:
             return None
         if isinstance(expect, Checkpoint):
-            return CheckpointId(bytes.fromhex(expect.id))
+            expect = expect.id
+        if _WHOLE_ID.fullmatch(expect):
+            # Known without reading, and still an answer when the checkpoint has been deleted: it is not the head.
+            return CheckpointId(bytes.fromhex(expect))
         with self._parts.backend.reader() as reader:
             return resolve(reader, self.id, self._branch, expect).id
 

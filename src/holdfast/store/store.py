@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from holdfast.errors import ErrorCode, InvalidInputError
 from holdfast.history import jsontext
@@ -26,8 +25,7 @@ from holdfast.store.composition import Composition, system_clock
 from holdfast.store.session import Session, check_limit
 
 
-@dataclass(frozen=True, slots=True)
-class SessionInfo:
+class SessionInfo(NamedTuple):
     """A session as it is listed."""
 
     id: str

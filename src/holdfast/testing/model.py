@@ -245,10 +245,8 @@ class ModelSession:
             return None
         if isinstance(expect, ModelCheckpoint):
             return expect.id
-        line = self.store.lines.get(self.id)
-        if line is not None and line.get(expect) is not None:
-            return expect
-        return self._resolve(expect).id
+        # A whole id need not be there any more: expecting one that was removed is a conflict, not a wrong ref.
+        return expect if len(expect) == 64 else self._resolve(expect).id
 
     def _with_key(self, line: Line | None, key: str | None, state: Any) -> ModelCheckpoint | None:
         if line is None or key is None:

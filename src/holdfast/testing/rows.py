@@ -7,7 +7,7 @@ can name a checkpoint without carrying it around. What the labels do not say can
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from blake3 import blake3
@@ -145,5 +145,5 @@ def contents(backend: Backend) -> Contents:
             checkpoints=list(reader.checkpoints(Query(include_hidden=True))),
             operations=[each for session in sessions for each in reader.operations(session.id)],
             # The size of the file may change without anything in it changing.
-            stats=replace(reader.stats(), file_bytes=None),
+            stats=reader.stats()._replace(file_bytes=None),
         )

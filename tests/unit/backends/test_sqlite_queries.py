@@ -64,7 +64,7 @@ def test_a_question_uses_its_index(path: Path, store: SqliteBackend, query: Quer
 
 
 def value_name(query: Query) -> str:
-    return "-".join(name for name in Query.__slots__ if getattr(query, name) not in (None, (), False))
+    return "-".join(name for name in Query._fields if getattr(query, name) not in (None, (), False))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import sys
 import threading
 import zoneinfo
 from collections import Counter, OrderedDict, defaultdict, deque
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from typing import Any, NamedTuple
 
 import attrs
@@ -267,6 +267,15 @@ def test_a_zone_from_a_file_is_refused():
         zone = zoneinfo.ZoneInfo.from_file(file)
     error = refused({"at": dt.datetime(2026, 1, 1, tzinfo=zone)})
     assert error.details["path"] == "state['at'].tzinfo"
+
+
+def test_a_path_that_python_itself_reads_back_as_another_is_refused():
+    odd = [PureWindowsPath(text) for text in ("//a/", "//C:/", "//a/b/", "C:/a")]
+    unstable = [path for path in odd if PureWindowsPath(str(path)) != path]
+    for path in unstable:
+        assert refused({"p": path}).details["path"] == "state['p']"
+    for path in set(odd) - set(unstable):
+        assert identical(decode_value(encode_value(path, TYPES), TYPES), path)
 
 
 class Odd(dt.tzinfo):

@@ -80,7 +80,8 @@ def test_an_edit_in_a_long_text_writes_a_few_chunks():
 
 def _never_cuts() -> list[Any]:
     """Items whose tokens are so high that only the limit ends a run."""
-    source, found = random.Random(5), []
+    source = random.Random(5)
+    found: list[Any] = []
     while len(found) < 3_000:
         text = f"{source.getrandbits(64):016x}"
         if xxhash.xxh3_64_intdigest(b"\xb0" + text.encode()) >> 56 == 255:
@@ -145,10 +146,43 @@ def test_a_small_store_that_claims_an_endless_state_ends_in_an_error():
         entries = [Entry(name, 1, size)] * 64
         name = hostile.add(nodes.index_chunk(entries))
         size *= 64
-    with pytest.raises(StateError, match="claims"):
+    with pytest.raises(StateError, match="odd parts"):
         hostile.join(
             Node(nodes.LIST, size & 0xFFFFFFFF, size + 5, [[Entry(name, 1, size)], *[[]] * 8], [b""])
         )
+
+
+def test_entries_of_nothing_cannot_be_piled_up():
+    hostile = Hostile()
+    name = hostile.add(bytes((nodes.LEAF,)))
+    for _ in range(12):
+        name = hostile.add(nodes.index_chunk([Entry(name, 0, 0)] * 8))
+    with pytest.raises(StateError, match="nothing"):
+        hostile.join(Node(nodes.LIST, 0, 1, [[Entry(name, 0, 0)], *[[]] * 12], [b""]))
+
+
+def test_more_parts_than_a_state_of_that_size_can_have_end_in_an_error():
+    hostile = Hostile()
+    size = 1
+    name = hostile.add(bytes((nodes.LEAF,)) + b"\xc0")
+    for _ in range(4):
+        name = hostile.add(nodes.index_chunk([Entry(name, size, size)] * 30))
+        size *= 30
+    with pytest.raises(StateError, match="parts in"):
+        hostile.join(Node(nodes.LIST, size, size + 5, [[Entry(name, size, size)], *[[]] * 4], [b""]))
+
+
+def test_nodes_in_nodes_without_end_end_in_an_error():
+    node = Node(nodes.RAW, 1, 1, [], [b"\xc0"])
+    for _ in range(3_000):
+        node = Node(nodes.RAW, 1, 1, [], [b"", node.pack(), b""])
+    with pytest.raises(StateError, match="without end"):
+        Hostile().join(node)
+
+
+def test_a_node_of_more_items_than_bytes_ends_in_an_error():
+    with pytest.raises(StateError):
+        Hostile().join(Node(nodes.LIST, 1 << 33, 6, [], [b"\xc0"]))
 
 
 def test_a_state_that_is_too_large_to_be_put_together_again_is_refused(monkeypatch):

@@ -7,6 +7,7 @@ import random
 import signal
 import sys
 import threading
+import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +19,7 @@ from tests.unit.objects.samples import TYPES, Point, Step
 from holdfast import ErrorCode, HoldfastError, InvalidInputError, StateError, UnsupportedError
 from holdfast.objects import packing, unpacking, wire
 from holdfast.objects.codec import decode_value, encode_value
+from holdfast.objects.opaque import Opaque
 from holdfast.objects.packing import Packer
 from holdfast.objects.reading import Reader
 from holdfast.objects.registry import TypeRegistry
@@ -264,6 +266,21 @@ def test_with_little_stack_left_it_works_or_says_so(value):
     assert outcomes <= {"fine", ErrorCode.VALUE_TOO_DEEP, ErrorCode.DECODE_FAILED}
 
 
+def test_a_function_of_the_program_that_never_returns_is_an_error():
+    class Endless:
+        pass
+
+    def forever(value: Any) -> Any:
+        return forever(value)
+
+    types = TypeRegistry()
+    types.register(Endless, encode=forever, decode=forever)
+    with pytest.raises(InvalidInputError, match="ran out of stack"):
+        encode_value([Endless()], types)
+    with pytest.raises(StateError, match="ran out of stack"):
+        decode_value(encode_value(Opaque("Endless", 1, None), types), types)
+
+
 def iter_frames() -> Any:
     frame = sys._getframe()
     while frame is not None:
@@ -322,6 +339,31 @@ def test_a_dict_that_changes_while_it_is_written_does_not_tear_the_encoding():
     state["after"] = 2
     back = decode_value(encode_value(state, types), types)
     assert (back["a"], back["meddler"], back["after"]) == (1, 7, 2)
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        lambda step: [(step, {1, 2}, Point(1, (step,)))],
+        lambda step: {1: (step,), "x": [(step, bytearray(b"y"))]},
+        lambda step: [Point((step, "\ud800"), nested(300, PLAIN["list"], step))],
+    ],
+    ids=["fast", "slow", "deep"],
+)
+def test_nothing_of_a_state_is_kept_alive_until_the_garbage_collector_comes_by(around):
+    step = Step("a", (1,))
+    alive = weakref.ref(step)
+    gc.collect()
+    gc.disable()
+    try:
+        state = around(step)
+        body = encode_value(state, TYPES)
+        back = decode_value(body, TYPES)
+        del step, state, back
+        assert alive() is None
+        assert not [kept for kept in gc.get_objects() if type(kept) in (Packer, Unpacker, Walker, Reader)]
+    finally:
+        gc.enable()
 
 
 def test_threads_encode_and_decode_beside_each_other():

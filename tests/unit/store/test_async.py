@@ -123,3 +123,29 @@ def test_a_cancelled_save_is_whole_or_absent(tmp_path):
                 assert (await s.load(cp))["bulk"] == "x" * 10_000
 
     asyncio.run(main())
+
+
+def test_a_save_keeps_the_state_as_it_was_at_the_call(tmp_path):
+    async def main():
+        async with holdfast.aopen(tmp_path / "a.db", durability="process") as store:
+            s = store.session("x")
+            state = {"n": 1}
+            task = asyncio.create_task(s.save(state))
+            state["n"] = 2
+            await task
+            return await s.load()
+
+    assert asyncio.run(main()) == {"n": 1}
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_saves_under_way_at_once_are_written_in_the_order_of_their_calls(tmp_path, before):
+    async def main():
+        async with holdfast.aopen(tmp_path / "a.db", durability="process") as store:
+            s = store.session("x")
+            for _ in range(before):
+                await s.save({"n": 0}, step=0)
+            await asyncio.gather(*(asyncio.create_task(s.save({"n": n}, step=n)) for n in range(1, 20)))
+            return [cp.step for cp in await s.log()][: -before or None]
+
+    assert asyncio.run(main()) == list(range(19, 0, -1))

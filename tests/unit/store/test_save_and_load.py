@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
+import holdfast
 from holdfast import ConflictError, ErrorCode, InvalidInputError, NotFoundError
 from holdfast.history import refs
 
@@ -343,7 +346,7 @@ def test_a_save_that_failed_leaves_nothing_out_of_the_next_one(session, store):
 
 
 def test_only_the_change_is_stored(session):
-    state = {"log": [f"line {n} " * 30 for n in range(2000)], "n": 0}
+    state: dict[str, Any] = {"log": [f"line {n} " * 30 for n in range(2000)], "n": 0}
     first = session.save(state)
     state["log"].append("one more")
     state["n"] = 1
@@ -352,3 +355,93 @@ def test_only_the_change_is_stored(session):
     assert session.load(first)["log"] == state["log"][:-1]
     again = session.save(state)
     assert again.stored_bytes == 0
+
+
+def test_saving_under_a_known_key_does_not_move_the_session(session, store):
+    session.save({"n": 1}, key="a")
+    session.save({"n": 2}, key="b")
+    assert session.save({"n": 1}, key="a").seq == 1
+    assert session.save({"n": 3}).seq == 3
+    store.session("s").save({"n": 9}, parent="#1", key="aside")
+    assert session.save({"n": 9}, key="aside").branch == "main-1"
+    assert (session.branch, session.save({"n": 4}).branch) == ("main", "main")
+
+
+def test_a_session_that_got_its_agent_later_says_so(store):
+    first = store.session("t")
+    assert first.save({}).agent is None
+    store.session("t", agent="late").save({})
+    first.load()
+    assert first.save({}).agent == "late"
+
+
+def test_expecting_a_deleted_checkpoint_is_a_conflict(session, store):
+    session.save({"n": 0})
+    gone = session.save({"n": 1})
+    session.delete(gone)
+    with pytest.raises(ConflictError):
+        store.session("s").save({"n": 2}, expect=gone.id)
+
+
+def test_a_branch_whose_last_checkpoint_was_deleted_comes_back_with_the_next_save(session, store):
+    only = session.save({"n": 0})
+    store.session("s").save({"n": 1}, expect=None, on_conflict="fork")
+    session.delete(only)
+    assert session.save({"n": 2}).branch == "main"
+    assert session.load() == {"n": 2}
+    assert session.load("main-1") == {"n": 1}
+
+
+def test_a_child_of_a_checkpoint_that_is_deleted_meanwhile_leads_past_it(session, store, backend):
+    """The deletion comes between reading and writing: the second try sees it."""
+    base = session.save({"n": 0})
+    parent = session.save({"n": 1})
+    session.save({"n": 2})
+    commit, calls = backend.commit, []
+
+    def racing(batch):
+        if not calls:
+            calls.append(batch)
+            store.session("s").delete(parent)
+        return commit(batch)
+
+    backend.commit = racing
+    other = store.session("s")
+    other._expected = parent._row.id
+    child = other.save({"n": 3}, on_conflict="fork")
+    assert (child.parent, child.prev, child.skipped) == (parent.id, base.id, 1)
+    assert [cp.id for cp in other.log()] == [child.id, base.id]
+
+
+def test_a_store_that_was_replaced_by_an_older_copy_gets_the_whole_state_again(tmp_path):
+    big = {"m": [f"line {n} " * 20 for n in range(2000)]}
+    store = holdfast.open(tmp_path / "store.db", durability="process")
+    s = store.session("s")
+    s.save({"m": []})
+    store.backup(tmp_path / "copy.db")
+    s.save(big)
+    os.replace(tmp_path / "copy.db", tmp_path / "store.db")
+    for suffix in ("-wal", "-shm"):
+        (tmp_path / f"store.db{suffix}").unlink(missing_ok=True)
+    s.load()
+    with pytest.raises(ConflictError) as caught:
+        s.save({**big, "n": 1})
+    assert caught.value.code is ErrorCode.CHUNKS_GONE
+    s.save({**big, "n": 1})
+    assert s.load() == {**big, "n": 1}
+    store.close()
+
+
+def test_a_change_whose_reply_was_lost_is_not_made_twice(session, backend):
+    first, second, third = (session.save({"n": n}) for n in range(3))
+    commit = backend.commit
+
+    def lost(batch):
+        commit(batch)
+        backend.commit = commit
+        raise holdfast.BackendError("the reply was lost", code=ErrorCode.IO_FAILED, hint="none")
+
+    backend.commit = lost
+    assert session.delete("@").id == third.id
+    assert session.checkpoint().id == second.id
+    assert first.seq == 1

@@ -130,7 +130,7 @@ def _plain(connection: apsw.Connection, name: ChunkHash, row: Row) -> bytes:
     while row[3] is not None:
         rows = fetch(connection, _SELECT_BASE, (row[3],))
         # A base is older than what stands on it, so a damaged number cannot lead round in a circle.
-        if not rows or rows[0][0] >= row[0] or rows[0][4] >= row[4]:
+        if not rows or rows[0][0] >= row[0] or not rows[0][4] < row[4] <= MAX_DEPTH:
             raise IntegrityError.chunk_damaged(
                 name, why=f"what it stands on (chunk number {row[3]}) is not there"
             )

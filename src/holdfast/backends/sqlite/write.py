@@ -13,7 +13,7 @@ import apsw
 
 from holdfast.backends import rules
 from holdfast.backends.sqlite import rows
-from holdfast.backends.sqlite.chunks import PackedChunk, write_chunks
+from holdfast.backends.sqlite.chunks import PackedChunk, present_among, write_chunks
 from holdfast.backends.sqlite.connection import fetch
 from holdfast.backends.sqlite.read import find_checkpoint
 from holdfast.errors import ConflictError
@@ -67,6 +67,8 @@ def write(
     position, number, current = _start(connection, batch.claim.session)
     session = rules.claim_session(current, batch)
     rules.check_guard(session, batch.guard)
+    if batch.relies_on is not None and not present_among(connection, [batch.relies_on]):
+        raise ConflictError.chunks_gone(batch.relies_on)
     new = {row.id: row for row in batch.checkpoints if row.id not in known}
     first_seq = session.last_seq + 1
     session = rules.advance(session, new=len(new), operations=batch.operations)

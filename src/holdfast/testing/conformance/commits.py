@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from holdfast.errors import ConflictError
@@ -53,7 +51,7 @@ class CommitContract(Contract):
         given = row("a", **EVERYTHING_SET)
         backend.commit(batch(given))
         kept = read_row(backend, given.id)
-        assert replace(kept, seq=0, position=0, stored_at=0, stored_bytes=0) == given
+        assert kept._replace(seq=0, position=0, stored_at=0, stored_bytes=0) == given
 
     def test_fields_that_are_none_come_back_as_none(self, backend: Backend) -> None:
         """None is not 0 and not the empty string."""
@@ -149,8 +147,8 @@ class CommitContract(Contract):
     def test_a_chunk_with_a_base_comes_back_exactly(self, backend: Backend, *, there: bool) -> None:
         """A base is a hint about what a chunk is like. It need not be there, and need not be like it."""
         base = chunk(b"line of an older state\n" * 500)
-        like = replace(chunk(base.data + b"and a new line"), base=base.hash)
-        unlike = replace(chunk(bytes(range(256)) * 40), base=base.hash)
+        like = chunk(base.data + b"and a new line")._replace(base=base.hash)
+        unlike = chunk(bytes(range(256)) * 40)._replace(base=base.hash)
         if there:
             backend.commit(batch(row("base", root=base.hash), chunks=(base,)))
         backend.commit(batch(row("a", root=like.hash), chunks=(like, unlike)))
@@ -163,7 +161,7 @@ class CommitContract(Contract):
         pieces = [chunk(b"the first of many lines\n" * 300)]
         for number in range(1, 40):
             older = pieces[-1]
-            pieces.append(replace(chunk(older.data + b"line %d\n" % number), base=older.hash))
+            pieces.append(chunk(older.data + b"line %d\n" % number)._replace(base=older.hash))
         for number, piece in enumerate(pieces):
             backend.commit(batch(row(f"{number}", root=piece.hash), chunks=(piece,)))
         with backend.reader() as reader:
@@ -176,8 +174,8 @@ class CommitContract(Contract):
         """A chunk may name one that comes later in the batch, or itself, or one that names it."""
         data = [b"very much alike\n" * 400 + b"%d" % number for number in range(3)]
         names = [chunk(each).hash for each in data]
-        ring = [replace(chunk(each), base=names[(at + 1) % 3]) for at, each in enumerate(data)]
-        own = replace(chunk(b"my own base" * 300), base=chunk(b"my own base" * 300).hash)
+        ring = [chunk(each)._replace(base=names[(at + 1) % 3]) for at, each in enumerate(data)]
+        own = chunk(b"my own base" * 300)._replace(base=chunk(b"my own base" * 300).hash)
         backend.commit(batch(row("a", root=names[0]), chunks=(*ring, own)))
         with backend.reader() as reader:
             found = dict(reader.chunks([*names, own.hash]))
@@ -229,11 +227,11 @@ class CommitContract(Contract):
 
     def test_a_repeated_batch_changes_nothing_and_returns_its_rows(self, backend: Backend) -> None:
         """A lost reply is settled by committing again, though the moves and the guard no longer hold."""
-        lost = replace(save("a", key="k"), guard=Guard(log_count=0, last_seq=0))
+        lost = save("a", key="k")._replace(guard=Guard(log_count=0, last_seq=0))
         first = backend.commit(lost)
         commit_all(backend, save("b", after="a"))
         before = contents(backend)
-        assert backend.commit(replace(lost, at=START + 99)) == first
+        assert backend.commit(lost._replace(at=START + 99)) == first
         assert contents(backend) == before
 
     def test_a_repeat_of_one_of_two_checkpoints_is_no_repeat(self, backend: Backend) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from holdfast.errors import ConflictError, ErrorCode, HoldfastError, InvalidInputError
@@ -79,32 +77,32 @@ class RefusalContract(Contract):
     def test_a_guard_sees_a_new_operation(self, backend: Backend) -> None:
         """log_count must be the session's."""
         commit_all(backend, save("a"), batch(operations=history(1)))
-        error = refused(backend, replace(save("b", after="a"), guard=Guard(log_count=0)))
+        error = refused(backend, save("b", after="a")._replace(guard=Guard(log_count=0)))
         assert isinstance(error, ConflictError)
         assert error.code is ErrorCode.SESSION_CHANGED
 
     def test_a_guard_with_last_seq_sees_a_new_checkpoint(self, backend: Backend) -> None:
         """On whichever branch it was saved."""
         commit_all(backend, save("a"), save("x", branch="elsewhere"))
-        error = refused(backend, replace(save("b", after="a"), guard=Guard(log_count=0, last_seq=1)))
+        error = refused(backend, save("b", after="a")._replace(guard=Guard(log_count=0, last_seq=1)))
         assert error.code is ErrorCode.SESSION_CHANGED
 
     def test_a_guard_without_last_seq_does_not_mind_new_checkpoints(self, backend: Backend) -> None:
         """Only the log counts then."""
         commit_all(backend, save("a"), save("x", branch="elsewhere"))
-        backend.commit(replace(save("b", after="a"), guard=Guard(log_count=0)))
+        backend.commit(save("b", after="a")._replace(guard=Guard(log_count=0)))
 
     def test_a_guard_that_holds_lets_the_batch_through(self, backend: Backend) -> None:
         """Both numbers as they were read."""
         commit_all(backend, save("a"), batch(operations=history(1)))
-        backend.commit(replace(save("b", after="a"), guard=Guard(log_count=1, last_seq=1)))
+        backend.commit(save("b", after="a")._replace(guard=Guard(log_count=1, last_seq=1)))
 
     def test_a_session_that_is_not_there_yet_counts_as_empty(self, backend: Backend) -> None:
         """A guard of zeros holds for it, any other does not."""
         assert (
-            refused(backend, replace(save("a"), guard=Guard(log_count=1))).code is ErrorCode.SESSION_CHANGED
+            refused(backend, save("a")._replace(guard=Guard(log_count=1))).code is ErrorCode.SESSION_CHANGED
         )
-        backend.commit(replace(save("a"), guard=Guard(log_count=0, last_seq=0)))
+        backend.commit(save("a")._replace(guard=Guard(log_count=0, last_seq=0)))
 
     def test_a_key_names_one_checkpoint_of_a_session(self, backend: Backend) -> None:
         """The error says which one has it."""
@@ -142,13 +140,13 @@ class RefusalContract(Contract):
     def test_the_claim_is_checked_before_the_guard(self, backend: Backend) -> None:
         """The wrong session is the first thing to say."""
         backend.commit(save("a", agent="scout"))
-        both = replace(save("b", after="a", agent="other"), guard=Guard(log_count=9))
+        both = save("b", after="a", agent="other")._replace(guard=Guard(log_count=9))
         assert refused(backend, both).code is ErrorCode.SESSION_MISMATCH
 
     def test_the_guard_is_checked_before_the_moves(self, backend: Backend) -> None:
         """A changed session explains a moved branch."""
         backend.commit(save("a"))
-        both = replace(save("b"), guard=Guard(log_count=9))
+        both = save("b")._replace(guard=Guard(log_count=9))
         assert refused(backend, both).code is ErrorCode.SESSION_CHANGED
 
     def test_the_moves_are_checked_before_the_keys(self, backend: Backend) -> None:

@@ -1,0 +1,61 @@
+"""One value of a document as bytes: the same as `encode_value` gives, mostly in one call into C.
+
+In bulk, ormsgpack can be told to ask about every subclass or about none. Asking about every dict and list of a document
+would take most of the time of a save, so it is told not to ask; what must be asked about is marked (`trust`) and goes
+the exact way.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import ormsgpack
+
+from holdfast.objects import wire
+from holdfast.objects.codec import encode_value
+from holdfast.objects.registry import TypeRegistry
+from holdfast.objects.tracked import Tracked
+from holdfast.objects.trust import EXACT, PLAIN
+
+_OPTIONS: Final = wire.PACK_OPTIONS & ~ormsgpack.OPT_PASSTHROUGH_SUBCLASS
+
+
+class ItemPacker:
+    """Encodes the values of one document, one by one."""
+
+    def __init__(self, types: TypeRegistry) -> None:
+        self._types = types
+        self._failure: BaseException | None = None
+        self.count = 0
+        """How many values it has encoded."""
+
+    def pack(self, value: Any, depth: int) -> bytes:
+        """The encoded value, which lies in `depth` containers.
+
+        Raises:
+            InvalidInputError: It cannot be saved; the path in the message begins at the value.
+        """
+        self.count += 1
+        if (value._marks & EXACT) if isinstance(value, Tracked) else type(value) not in PLAIN:
+            return self._exactly(value, depth)
+        try:
+            return ormsgpack.packb(value, self._answer, _OPTIONS)
+        except (TypeError, RecursionError):
+            # ormsgpack swallows what a callback raises; Ctrl-C and the like must not end here.
+            failure, self._failure = self._failure, None
+            if failure is not None and not isinstance(failure, Exception):
+                raise failure from None
+            return self._exactly(value, depth)
+
+    def _exactly(self, value: Any, depth: int) -> bytes:
+        # The depth of the whole state is limited: lists of one item, which take a byte each, stand for what is above.
+        for _ in range(depth):
+            value = [value]
+        return encode_value(value, self._types)[depth:]
+
+    def _answer(self, value: Any) -> ormsgpack.Fragment:
+        try:
+            return ormsgpack.Fragment(encode_value(value, self._types))
+        except BaseException as error:
+            self._failure = error
+            raise

@@ -1,0 +1,182 @@
+"""The runs of one container of a document: which items are encoded again, and where they are cut.
+
+Items that stand in a run with something that changed are encoded from the values as they are now. Those of the run at
+the end are remembered one by one, so that adding to a list, or changing a value of a small dict, encodes nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any, Final, Protocol
+
+from holdfast.objects import nodes
+from holdfast.objects.cutting import Cuts, token
+from holdfast.objects.hashing import hash_chunk
+from holdfast.objects.item_packing import ItemPacker
+from holdfast.objects.kept import Group, Item, KeptNode, LargeValue, RunNote
+from holdfast.objects.nodes import Entry, Parts
+from holdfast.objects.tracked import Tracked
+from holdfast.objects.trust import PLAIN, VOLATILE, marks_of
+from holdfast.objects.writes import Edit
+
+_TEXT_MARKS: Final = frozenset((*range(0xA0, 0xC0), 0xD9, 0xDA, 0xDB))
+
+
+class KeyNotTextError(Exception):
+    """A dict has a key that is no text, or half a surrogate pair: it is encoded another way."""
+
+
+class Encoder(Protocol):
+    """What the runs of a container need from whoever encodes the whole tree."""
+
+    cuts: Cuts
+    packer: ItemPacker
+
+    def container(self, container: Tracked, depth: int) -> bytes | KeptNode:
+        """A container literally, or its node."""
+        ...
+
+    def pieces(self, data: bytes) -> KeptNode:
+        """The node of any other large value."""
+        ...
+
+
+class RunCutter:
+    """Cuts the items of one container; see `recutting.Cutter`."""
+
+    def __init__(
+        self, encoder: Encoder, container: Any, node: KeptNode, edits: list[Edit], depth: int
+    ) -> None:
+        self._encoder = encoder
+        self._cuts = encoder.cuts
+        self._container = container
+        self._node = node
+        self._edits = edits
+        self._depth = depth + 1
+        self._weight = 0
+        self.held: list[Item] = []
+        """The items since the last cut."""
+        self._full = 2 * self._cuts.leaf_scale
+        # An item whose number is above this, times what it and the run weigh, ends no run: most can be told without
+        # working with numbers of 150 bits. The margin is for the rounding of floats.
+        self._chance = 4.000001 * 2.0**64 / self._cuts.leaf_scale**4
+
+    def units(self, start: int, edit: int) -> Iterator[Item]:
+        """The items from `start` on."""
+        self.held, self._weight = [], 0
+        pair_at = self._pairs(start)
+        at, shift = start, 0
+        if edit:
+            shift = self._edits[edit - 1].new_stop - self._edits[edit - 1].old_stop
+        for change in self._edits[edit:]:
+            yield from self._unchanged(at, change.new_start, shift, pair_at)
+            for place in range(change.new_start, change.new_stop):
+                yield self._item(*pair_at(place), None)
+            at, shift = change.new_stop, change.new_stop - change.old_stop
+        yield from self._unchanged(at, len(self._container), shift, pair_at)
+
+    def _unchanged(
+        self, start: int, stop: int, shift: int, pair_at: Callable[[int], tuple[Any, Any]]
+    ) -> Iterator[Item]:
+        closed = self._node.levels[0].covered
+        for place in range(start, min(stop, closed + shift)):
+            yield self._item(*pair_at(place), place - shift)
+        first = max(start - shift - closed, 0)
+        yield from islice(self._node.tail, first, max(stop - shift - closed, first))
+
+    def _pairs(self, start: int) -> Callable[[int], tuple[Any, Any]]:
+        """What gives the key and the value at a position from `start` on."""
+        container = self._container
+        if container._plain is list:
+            get = container.__getitem__
+            return lambda place: (place, get(place))
+        count = len(container) - start
+        if count < start:
+            pairs = list(islice(reversed(container.items()), count))[::-1]
+        else:
+            pairs = list(islice(container.items(), start, None))
+        return lambda place: pairs[place - start]
+
+    def _item(self, key: Any, value: Any, old: int | None) -> Item:
+        """Encode an item; `old` is its position before, where nothing was written to it."""
+        name = b""
+        if self._node.kind == nodes.DICT:
+            name = self._name(key)
+        if type(value) is dict or type(value) is list:
+            # Something put it there behind the back of the document.
+            value = self._container._taken_in(value, key)
+            self._container._put(key, value)
+        if isinstance(value, Tracked):
+            made = self._encoder.container(value, self._depth)
+            volatile = bool(value._marks & VOLATILE)
+            if isinstance(made, bytes):
+                return self._literal(name, made, volatile=volatile)
+            return self._as_node(name, made, None, volatile=volatile)
+        return self._other(name, value, old)
+
+    def _other(self, name: bytes, value: Any, old: int | None) -> Item:
+        if old is not None and type(value) in (str, bytes) and len(value) > self._cuts.item_limit:
+            known = self._known(value, old)
+            if known is not None:
+                return self._as_node(name, known.node, known, volatile=False)
+        data = self._encoder.packer.pack(value, self._depth)
+        volatile = type(value) not in PLAIN and bool(marks_of(value) & VOLATILE)
+        if len(data) <= self._cuts.item_limit:
+            return self._literal(name, data, volatile=volatile)
+        node = self._encoder.pieces(data)
+        return self._as_node(name, node, LargeValue(value, node), volatile=volatile)
+
+    def _name(self, key: Any) -> bytes:
+        name = self._encoder.packer.pack(key, self._depth) if type(key) is str else b"\0"
+        if name[0] not in _TEXT_MARKS:
+            raise KeyNotTextError
+        return name
+
+    def _known(self, value: Any, old: int) -> LargeValue | None:
+        """What is remembered of a long text that stood at position `old`."""
+        for width, note in zip(self._node.levels[0].widths, self._node.notes, strict=True):
+            if old < width:
+                large = note.large if note is not None else ()
+                return next((each for each in large if each.value is value), None)
+            old -= width
+        return None
+
+    def _literal(self, name: bytes, data: bytes, *, volatile: bool) -> Item:
+        literal = name + data if name else data
+        # Of a pair the name alone decides about the cut: a new value of about the same size moves none.
+        return Item(literal, None, len(literal), len(literal), token(name or data), volatile, None)
+
+    def _as_node(self, name: bytes, node: KeptNode, large: LargeValue | None, *, volatile: bool) -> Item:
+        weight = len(name) + self._cuts.node_weight
+        return Item(name, node.part, len(name) + node.size, weight, token(name or node.part), volatile, large)
+
+    def add(self, unit: Item, *, tested: bool) -> bool:
+        """Take an item; whether it ends its run."""
+        self.held.append(unit)
+        self._weight = total = self._weight + unit.weight
+        if not tested or (total < self._full and unit.number > self._chance * unit.weight * total**3):
+            return False
+        return self._cuts.ends_leaf(unit.number, unit.weight, total)
+
+    def close(self) -> Group:
+        """The run of the items it holds."""
+        held, self.held, self._weight = self.held, [], 0
+        chunk = nodes.leaf_chunk(parts_of(held))
+        entry = Entry(hash_chunk(chunk), len(held), sum(item.size for item in held))
+        volatile = any(item.volatile for item in held)
+        large = tuple(item.large for item in held if item.large is not None)
+        return Group(entry, len(held), chunk, RunNote(volatile, large) if volatile or large else None)
+
+
+def parts_of(items: list[Item]) -> Parts:
+    """The literal bytes and the nodes of a run, in turn."""
+    parts: Parts = []
+    literal: list[bytes] = []
+    for item in items:
+        literal.append(item.literal)
+        if item.part is not None:
+            parts += [b"".join(literal), item.part]
+            literal = []
+    parts.append(b"".join(literal))
+    return parts

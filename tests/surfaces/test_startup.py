@@ -1,0 +1,44 @@
+"""What it costs to start: processor time as a ratio to Python itself, with bytecode cached as it is once installed."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+
+import pytest
+
+import holdfast
+
+LOAD = "import holdfast\nwith holdfast.open({path!r}, create=False) as store:\n    store.session('a').load()"
+
+
+@pytest.fixture
+def spent(tmp_path):
+    """The least processor time that a program took, of several runs."""
+    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path / "bytecode")}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+
+    def measure(program: str) -> float:
+        def once() -> float:
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            subprocess.run([sys.executable, "-c", program], env=environment, check=True)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+        once()
+        return min(once() for _ in range(12))
+
+    return measure
+
+
+def test_opening_a_small_store_and_loading_costs_at_most_eight_starts_of_python(spent, tmp_path):
+    path = str(tmp_path / "store")
+    with holdfast.open(path) as store:
+        store.session("a").save({"step": 1, "notes": ["small"]})
+    assert spent(LOAD.format(path=path)) <= 8 * spent("pass")
+
+
+def test_importing_costs_at_most_five_starts_of_python(spent):
+    assert spent("import holdfast") <= 5 * spent("pass")
