@@ -76,7 +76,7 @@ MEANINGS: dict[type[HoldfastError], dict[str, str]] = {
         "type-mismatch": "The stored value cannot become the type that was asked for.",
         "upgrade-failed": "The upgrade function of a registered type failed.",
         "decode-failed": "The decode function of a registered type failed.",
-        "document-drift": "A document was changed without noticing it, by something that knows it only as a dict or list.",
+        "document-drift": "A document was changed by something that knows it only as a dict or list.",
     },
 }
 

@@ -45,8 +45,10 @@ def parse(text: str) -> Any:
 
 def conditions(metadata: Mapping[str, Any] | None) -> tuple[tuple[tuple[str, ...], str], ...]:
     """A nested metadata filter as (path of keys, canonical value) pairs, all of which must hold."""
-    if not metadata:
+    if metadata is None:
         return ()
+    if not isinstance(metadata, Mapping):
+        raise _refused("metadata", f"it must be a dict, not {type(metadata).__name__}")
     _check(metadata, "metadata", 0)
     found: list[tuple[tuple[str, ...], str]] = []
 

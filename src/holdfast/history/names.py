@@ -55,6 +55,12 @@ def check_tags(tags: Iterable[str]) -> tuple[str, ...]:
             code=ErrorCode.BAD_ARGUMENT,
             hint=f"pass tags=[{tags!r}]",
         )
+    if not isinstance(tags, Iterable):
+        raise InvalidInputError(
+            f"tags must be a list of texts, not {type(tags).__name__}",
+            code=ErrorCode.BAD_ARGUMENT,
+            hint='pass tags=["one", "another"]',
+        )
     tags = list(tags)
     for tag in tags:
         _checked(tag, "tag")
@@ -68,16 +74,20 @@ def check_tags(tags: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(set(tags)))
 
 
+def _article(noun: str) -> str:
+    return "an" if noun[0] in "aeiou" else "a"
+
+
 def _checked(name: str, what: str) -> str:
     if type(name) is not str:
         raise InvalidInputError(
-            f"a {what} must be a text, not {type(name).__name__}",
+            f"{_article(what)} {what} must be a text, not {type(name).__name__}",
             code=ErrorCode.BAD_NAME,
             hint=f"pass the {what} as a str",
         )
     if not name or len(name) > MAX_NAME or name != name.strip() or not name.isprintable():
         raise InvalidInputError(
-            f"{name[:60]!r} cannot be a {what}",
+            f"{name[:60]!r} cannot be {_article(what)} {what}",
             code=ErrorCode.BAD_NAME,
             hint=f"use 1 to {MAX_NAME} printable characters, no space at either end",
             name=name[:MAX_NAME].encode("utf-8", "replace").decode(),

@@ -183,6 +183,8 @@ def _missing(reader: Reader, session: str, ref: Ref, why: str) -> NoReturn:
     hint = "s.log() (holdfast list) shows what there is"
     if ref.kind in ("name", "id"):
         elsewhere = _elsewhere(reader, ref.value)
+        if ref.value.isdecimal():
+            hint = f"for the checkpoint with that number write '#{ref.value}', with quotes in a shell"
         if elsewhere is not None:
             why, hint = (
                 f"{why} in it: it belongs to session {elsewhere!r}",

@@ -21,6 +21,8 @@ from holdfast.objects.memo import StateMemo
 from holdfast.objects.registry import TypeRegistry
 from holdfast.objects.state import EncodedState, encode_state
 from holdfast.objects.tracked import ROOT, Tracked
+from holdfast.objects.tracked_dict import TrackedDict
+from holdfast.objects.tracked_list import TrackedList
 from holdfast.objects.updating import TreeUpdate, Written, forget_nodes
 from holdfast.storage.records import Chunk, ChunkHash
 
@@ -47,10 +49,15 @@ class LivingTree:
     """Encodes one document."""
 
     def __init__(
-        self, root: Any, types: TypeRegistry, stored: ChunkHash | None = None, *, cuts: Cuts = FORMAT_0
+        self,
+        root: TrackedDict | TrackedList,
+        types: TypeRegistry,
+        stored: ChunkHash | None = None,
+        *,
+        cuts: Cuts = FORMAT_0,
     ) -> None:
         """Begin with the outermost container, which was made from the state under the root `stored`, or is new."""
-        self._root = root
+        self._root: Any = root
         self._types = types
         self._cuts = cuts
         self._stored = stored

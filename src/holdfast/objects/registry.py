@@ -221,8 +221,19 @@ def register(
 def register(cls: Any = None, /, **options: Any) -> Any:
     """Make the objects of a class savable in every store: `@holdfast.register`, with or without arguments.
 
-    Takes the arguments of `TypeRegistry.register`. A class that is not yours is registered by a call:
-    `holdfast.register(Tree, encode=..., decode=...)`.
+    A class that is not yours is registered by a call: `holdfast.register(Tree, encode=..., decode=...)`. A field that
+    is added with a default needs nothing; any other change of the fields needs a new `version` and an `upgrade`.
+
+    Args:
+        cls: A dataclass, attrs class, pydantic model, enum or named tuple; any class with encode and decode.
+        options: `name`: what its objects are stored under, the name of the class without its module by default; a
+            class that gets another name is not found under the old one, and its objects come back as `Opaque`.
+            `version`: 1 by default; raise it when the stored data changes shape. `upgrade`: a function (data, stored
+            version) -> data that brings older data into the present shape. `encode`: a function that gives the data
+            to store of an object, made of values that can be saved. `decode`: one that gives the object for it.
+
+    Raises:
+        InvalidInputError: The class cannot be registered like this, or the name belongs to another class.
     """
     if cls is None:
         return lambda decorated: register(decorated, **options)

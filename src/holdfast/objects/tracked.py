@@ -44,7 +44,7 @@ class Tracked:
     """What the encoder remembers of it; None where it stands literally in its parent, or is new."""
 
     def __init_subclass__(cls) -> None:
-        # Copying makes both kinds, and each kind copies: they find each other here.
+        # Copying makes both kinds, and each kind copies: `tracked_dict` and `tracked_list` find each other here.
         _KINDS.setdefault(cls._plain, cls)
 
     def _wrote(self) -> Any:

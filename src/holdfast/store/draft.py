@@ -58,9 +58,9 @@ def check_draft(  # noqa: PLR0913 - as many as a checkpoint has fields
     return Draft(
         message=check_message(message),
         tags=check_tags(tags),
-        step=_whole(step, "step"),
-        status=_status(status),
-        trigger=_trigger(trigger),
+        step=check_step(step),
+        status=check_status(status),
+        trigger=check_trigger(trigger),
         metadata=metadata_text(metadata),
         tokens=_amount(_whole(tokens, "tokens"), "tokens"),
         cost_usd=_real(cost_usd, "cost_usd"),
@@ -91,13 +91,20 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-def _status(status: str) -> str:
+def check_step(step: int | None) -> int | None:
+    """Return `step` if it can be a step number; None is none."""
+    return _whole(step, "step")
+
+
+def check_status(status: str) -> str:
+    """Return `status` if it is one."""
     if status not in STATUSES:
         raise _bad("status", f"cannot be {status!r}", f"use one of: {', '.join(STATUSES)}")
     return status
 
 
-def _trigger(trigger: str) -> str:
+def check_trigger(trigger: str) -> str:
+    """Return `trigger` if it is one."""
     if type(trigger) is str:
         kind, colon, event = trigger.partition(":")
         if trigger in TRIGGERS or (kind == "auto" and event.isprintable() and bool(event) == bool(colon)):

@@ -50,6 +50,16 @@ def open_store(
             code=ErrorCode.BAD_ARGUMENT,
             hint='use "power" or "process"',
         )
+    if target is not None and not isinstance(target, str | Path):
+        raise InvalidInputError(
+            f"a store cannot be opened from {target!r:.60}",
+            code=ErrorCode.BAD_URL,
+            hint="pass a path, sqlite:///path or memory:",
+        )
+    if type(timeout) not in (int, float):
+        raise InvalidInputError(
+            f"timeout cannot be {timeout!r:.60}", code=ErrorCode.BAD_ARGUMENT, hint="give a number of seconds"
+        )
     place = find_target() if target is None else target
     return Store(
         connect(place, durability=durability, create=create, timeout=timeout),

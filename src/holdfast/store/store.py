@@ -22,6 +22,7 @@ from holdfast.storage.ports import Backend, Reader
 from holdfast.storage.records import Query, SessionRow, StoreStats
 from holdfast.store.changing import session_of
 from holdfast.store.composition import Composition, system_clock
+from holdfast.store.draft import check_status, check_step, check_trigger
 from holdfast.store.session import Session, check_limit
 
 
@@ -123,15 +124,18 @@ class Store:
             before: Only what came before this one: the last of a page gives the next page.
             limit: At most so many.
         """
+        _check_filters(session=session, branch=branch, agent=agent, project=project, tag=tag, key=key)
+        if before is not None and not isinstance(before, Checkpoint):
+            raise _bad_filter("before", before, "pass a Checkpoint: the last one of the page before")
         query = Query(
             session=session,
             branch=branch,
             agent=agent,
             project=project,
             tag=tag,
-            status=status,
-            trigger=trigger,
-            step=step,
+            status=None if status is None else check_status(status),
+            trigger=None if trigger is None else check_trigger(trigger),
+            step=check_step(step),
             key=key,
             since=None if since is None else _microseconds(since, "since"),
             until=None if until is None else _microseconds(until, "until"),
@@ -175,6 +179,18 @@ class Store:
 
     def __repr__(self) -> str:
         return f"<Store {self.url}>"
+
+
+def _check_filters(**filters: object) -> None:
+    for name, value in filters.items():
+        if value is not None and type(value) is not str:
+            raise _bad_filter(name, value, f"pass {name} as a str")
+
+
+def _bad_filter(name: str, value: object, hint: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"{name} cannot be a {type(value).__name__}", code=ErrorCode.BAD_ARGUMENT, hint=hint, argument=name
+    )
 
 
 def _microseconds(when: datetime | str, name: str) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import holdfast
 from holdfast import ConflictError, ErrorCode, InvalidInputError, NotFoundError
 from holdfast.history.oplog import check_chain
 
@@ -137,8 +138,45 @@ def test_find_filters_combine(session, store):
 
 
 @pytest.mark.parametrize(
-    "bad", [{"since": "soon"}, {"until": 3}, {"limit": 0}, {"limit": True}, {"metadata": {"a": {1}}}]
+    "bad", [{"since": "soon"}, {"until": 3}, {"limit": 0}, {"limit": True}, {"metadata": {"a": {1}}}, *WRONG]
 )
 def test_find_refuses_what_it_cannot_ask(store, bad):
     with pytest.raises(InvalidInputError):
         store.find(**bad)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"tag": 5},
+        {"session": ["s"]},
+        {"step": "1"},
+        {"status": "runing"},
+        {"trigger": "cron"},
+        {"metadata": 5},
+        {"before": "x"},
+        {"key": b"k"},
+    ],
+)
+def test_filters_of_the_wrong_kind_are_refused_rather_than_matching_nothing(store, wrong):
+    with pytest.raises(InvalidInputError) as caught:
+        store.find(**wrong)
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("target", [5, b"x", ["a"], object()])
+def test_what_cannot_be_a_store_is_refused(target):
+    with pytest.raises(InvalidInputError):
+        holdfast.open(target)
+
+
+def test_a_time_out_that_is_no_number_is_refused():
+    for timeout in ("1", None, True):
+        with pytest.raises(InvalidInputError):
+            holdfast.open("memory:", timeout=timeout)
+
+
+def test_an_uncaught_error_shows_its_hint_in_the_traceback(session):
+    with pytest.raises(NotFoundError) as caught:
+        session.load()
+    assert caught.value.__notes__ == [f"hint: {caught.value.hint}"]

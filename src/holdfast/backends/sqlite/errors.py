@@ -145,7 +145,10 @@ def _locked(error: apsw.Error, path: str) -> HoldfastError:
 
 def _input_output(error: apsw.Error, path: str) -> HoldfastError:
     if extended_code(error) in _DAMAGED_PAGE:
-        return store_damaged(path, "a page does not match its checksum")
+        return store_damaged(
+            path,
+            "a page does not match its checksum (it changed on disk, or another SQLite program wrote it)",
+        )
     return io_failed(path, str(error))
 
 

@@ -1,0 +1,421 @@
+"""What a save of a document costs, in values encoded, chunks written and calls made; and what survives failures."""
+
+from __future__ import annotations
+
+import heapq
+import re
+import sys
+from random import Random
+from typing import Any
+
+import pytest
+
+from holdfast import InvalidInputError, StateError
+from holdfast.objects.changes import Change
+from holdfast.objects.cutting import FORMAT_0
+from holdfast.objects.living import DocumentEncoding, LivingTree
+from holdfast.objects.registry import GLOBAL, TypeRegistry
+from holdfast.objects.state import decode_state, encode_state
+from holdfast.objects.tracked import plain_copy, tracked_copy
+from holdfast.testing.values import identical
+
+RUN = FORMAT_0.leaf_scale
+LIMIT = FORMAT_0.item_limit
+
+
+def message(random: Random, number: int) -> dict[str, Any]:
+    text = "".join(random.choices("abcdefgh ", k=random.randrange(40, 160)))
+    return {"id": number, "role": "user", "content": text, "meta": {"tokens": number % 97}}
+
+
+def state(count: int) -> dict[str, Any]:
+    random = Random(7)
+    return {
+        "messages": [message(random, number) for number in range(count)],
+        "context": {f"key {number}": "x" * 100 for number in range(50)},
+    }
+
+
+class Saved:
+    """A document, a store for its chunks, and saves that are checked."""
+
+    def __init__(self, value: Any, types: TypeRegistry = GLOBAL) -> None:
+        self.types = types
+        self.document = tracked_copy(value)
+        first = encode_state(value, types)
+        self.store = {chunk.hash: chunk.data for chunk in first.chunks}
+        self.tree = LivingTree(self.document, types, first.root)
+
+    def save(self) -> DocumentEncoding:
+        encoding = self.tree.encode()
+        self.keep(encoding)
+        return encoding
+
+    def keep(self, encoding: DocumentEncoding) -> None:
+        self.store.update((chunk.hash, chunk.data) for chunk in encoding.state.chunks)
+        self.tree.confirm(encoding)
+
+    def check(self, encoding: DocumentEncoding, *, read: bool = True) -> None:
+        plain = plain_copy(self.document)
+        assert encoding.state.root == encode_state(plain, self.types).root
+        if not read:
+            return
+        loaded = decode_state(
+            encoding.state.root, lambda names: {name: self.store[name] for name in names}, self.types
+        )
+        assert identical(loaded, plain)
+
+
+@pytest.fixture(scope="module")
+def large():
+    return Saved(state(100_000))
+
+
+def test_a_document_that_was_loaded_is_stored_already(large):
+    assert large.tree.changes() == []
+    encoding = large.save()
+    assert encoding.state.chunks == ()
+    assert encoding.values_encoded == 0
+
+
+def test_an_append_to_100_000_items_costs_the_item(large):
+    for number in range(40):
+        large.document["messages"].append({"n": number})
+        large.document["context"]["key 7"] = str(number)
+        encoding = large.save()
+        # The new item; the context, which is small, as a whole; and the two keys of the outermost dict.
+        assert encoding.values_encoded <= 4
+        assert len(encoding.state.chunks) <= 3
+        assert sum(len(chunk.data) for chunk in encoding.state.chunks) <= 8 * RUN
+    large.check(encoding, read=False)
+
+
+def test_an_edit_in_the_middle_costs_the_run_it_lies_in(large):
+    for place in (50_000, 7, 99_000):
+        large.document["messages"][place]["content"] = "another text"
+        encoding = large.save()
+        assert encoding.values_encoded <= 8 * RUN / 100
+        assert len(encoding.state.chunks) <= 12
+    large.check(encoding, read=False)
+
+
+def test_a_front_trim_costs_a_few_runs(large):
+    del large.document["messages"][:40]
+    encoding = large.save()
+
+    assert encoding.values_encoded <= 16 * RUN / 100
+    assert len(encoding.state.chunks) <= 20
+    large.check(encoding, read=False)
+
+
+def test_a_trim_by_assigning_what_is_left_costs_no_more(large):
+    large.document["messages"][:] = large.document["messages"][40:]
+    assert large.tree.changes() == [Change("remove", ("messages", 0), 40)]
+    encoding = large.save()
+
+    assert encoding.values_encoded <= 16 * RUN / 100
+    large.check(encoding, read=False)
+
+
+def test_a_run_names_the_run_that_it_replaces(large):
+    before = {entry.hash for entry in large.document["messages"]._node.levels[0].entries}
+    root = large.tree.encode().state.root
+    large.document["messages"][30_000] = "a new one"
+    chunks = large.save().state.chunks
+
+    assert chunks[0].base in before
+    assert chunks[-1].base == root
+
+
+def calls_of(work: Any) -> int:
+    """How many calls a piece of work makes, those into C included."""
+    calls = 0
+
+    def count(_frame: Any, event: str, _argument: Any) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def test_an_append_does_not_take_longer_the_more_there_is(large):
+    small = Saved(state(500))
+    costs = []
+    for each in (small, large):
+        each.save()
+
+        def append(each: Saved = each) -> None:
+            each.document["messages"].append({"role": "user", "content": ["x"]})
+            each.document["context"]["key 3"] += "!"
+            each.tree.confirm(each.tree.encode())
+
+        # How full the open run is differs; the middle of several does not.
+        costs.append(sorted(calls_of(append) for _ in range(15))[7])
+    assert costs[1] < 2 * costs[0] + 100
+
+
+def test_a_list_that_is_filled_item_by_item_ends_with_the_same_tree():
+    saved = Saved({"log": []})
+    random = Random(3)
+    for number in range(1_500):
+        saved.document["log"].append(message(random, number))
+        encoding = saved.save()
+        if number % 250 == 0:
+            saved.check(encoding)
+    saved.check(encoding)
+
+
+def test_a_long_text_is_cut_once():
+    saved = Saved({"text": "".join(Random(1).choices("abc \n", k=1_000_000)), "log": []})
+    for number in range(3):
+        saved.document["log"].append(number)
+        encoding = saved.save()
+        assert len(encoding.state.chunks) == 1
+        assert encoding.values_encoded <= 3
+    saved.check(encoding)
+
+
+def test_a_long_text_in_a_full_run_is_not_cut_again():
+    texts = ["".join(Random(seed).choices("abc \n", k=50_000)) for seed in range(30)]
+    saved = Saved([text for pair in zip(texts, range(30), strict=True) for text in pair])
+    saved.document[1] = "changed"
+    encoding = saved.save()
+
+    assert sum(len(chunk.data) for chunk in encoding.state.chunks) < 10 * RUN
+    saved.check(encoding)
+
+
+def test_a_value_that_cannot_be_tracked_is_saved_when_it_changed_and_only_then():
+    saved = Saved({"sets": [{number} for number in range(10_000)], "plain": ["x" * 50] * 5_000})
+    assert saved.save().state.chunks == ()
+    saved.document["sets"][5_000].add("more")
+    encoding = saved.save()
+
+    assert 1 <= len(encoding.state.chunks) <= 8
+    assert saved.tree.changes() == []
+    saved.check(encoding)
+
+
+def test_a_large_value_that_cannot_be_tracked_is_not_written_again():
+    saved = Saved({"set": {f"member {number}" for number in range(5_000)}, "n": 0})
+    saved.document["n"] = 1
+    encoding = saved.save()
+
+    assert len(encoding.state.chunks) == 1
+    saved.document["set"].add("one more")
+    encoding = saved.save()
+    assert 1 < len(encoding.state.chunks) < 8
+    saved.check(encoding)
+
+
+def test_what_is_no_longer_volatile_is_not_encoded_again():
+    saved = Saved({"log": [{"n": number} for number in range(5_000)]})
+    saved.document["log"][100]["tags"] = {1}
+    saved.save()
+    assert saved.save().values_encoded > 100
+    del saved.document["log"][100]["tags"]
+    saved.check(saved.save())
+
+    assert saved.save().values_encoded == 0
+
+
+def test_one_dict_with_odd_keys_costs_itself_alone():
+    saved = Saved({"odd": dict.fromkeys(range(3000), "x" * 20), "log": list(range(30_000))})
+    saved.document["log"].append(1)
+    assert len(saved.save().state.chunks) == 1
+    saved.document["odd"][7] = "changed"
+    encoding = saved.save()
+
+    assert len(encoding.state.chunks) < 6
+    saved.check(encoding)
+
+
+def test_a_dict_that_gets_an_odd_key_and_loses_it_is_cut_anew_both_times():
+    saved = Saved({"d": {f"k{number}": ["x" * 200] * 100 for number in range(20)}})
+    for change in (
+        lambda d: d.__setitem__(1, 2),
+        lambda d: d["k3"].append("y"),
+        lambda d: d.pop(1),
+        lambda d: d["k4"].append("z"),
+    ):
+        change(saved.document["d"])
+        saved.check(saved.save())
+
+
+def test_a_value_that_grows_into_a_node_and_shrinks_again():
+    saved = Saved({"a": {"list": ["x"]}, "b": ["y" * 1000] * 40})
+    for text in ("x" * (LIMIT - 10), "x" * LIMIT, "x" * 3 * LIMIT, "x"):
+        saved.document["a"]["list"].append(text)
+        saved.check(saved.save())
+    saved.document["a"]["list"].clear()
+    saved.check(saved.save())
+    del saved.document["b"][3:]
+    saved.check(saved.save())
+
+
+def test_a_save_that_failed_is_made_up_for_by_the_next():
+    saved = Saved(state(3_000))
+    saved.document["messages"].insert(10, {"lost": 1})
+    saved.tree.encode()
+    saved.document["messages"].insert(2_000, {"lost": 2})
+    lost = saved.tree.encode()
+    assert saved.tree.changes() == [Change("add", ("messages", 10)), Change("add", ("messages", 2_000))]
+    del saved.document["messages"][2_000]
+    encoding = saved.save()
+
+    saved.check(encoding)
+    assert saved.tree.changes() == []
+    # What was gone before anything was stored never gets there.
+    assert {chunk.hash for chunk in lost.state.chunks} - set(saved.store) != set()
+
+
+def test_what_is_written_while_a_save_is_under_way_belongs_to_the_next():
+    saved = Saved(state(1_000))
+    saved.document["messages"].append({"n": 1})
+    under_way = saved.tree.encode()
+    saved.document["messages"].append({"n": 2})
+    second = saved.tree.encode()
+    saved.keep(under_way)
+
+    assert saved.tree.changes() == [Change("add", ("messages", 1_001))]
+    saved.keep(second)
+    assert saved.tree.changes() == []
+    saved.check(second)
+
+
+def test_a_value_that_cannot_be_saved_is_named_and_costs_nothing_but_itself():
+    saved = Saved(state(3_000))
+    saved.document["messages"][100]["content"] = "fine"
+    saved.document["messages"][2_000]["client"] = object()
+    for _ in range(2):
+        with pytest.raises(InvalidInputError) as caught:
+            saved.tree.encode()
+        assert caught.value.details["path"] == "state['messages'][2000]['client']"
+    assert {change.path for change in saved.tree.changes()} == {
+        ("messages", 100, "content"),
+        ("messages", 2_000, "client"),
+    }
+    del saved.document["messages"][2_000]["client"]
+    encoding = saved.save()
+
+    assert len(encoding.state.chunks) <= 12
+    saved.check(encoding)
+
+
+def test_an_interrupt_in_the_middle_of_encoding_loses_nothing():
+    class Interrupting:
+        due = False
+
+    def encode(_: Any) -> int:
+        if Interrupting.due:
+            raise KeyboardInterrupt
+        return 1
+
+    types = TypeRegistry()
+    types.register(Interrupting, encode=encode, decode=lambda _: Interrupting())
+    saved = Saved({"a": ["x"] * 9_000, "b": [1] * 9_000, "c": ["y"] * 9_000}, types)
+    saved.document["b"].append(Interrupting())
+    saved.document["a"][10] = saved.document["c"][10] = "new"
+    Interrupting.due = True
+    with pytest.raises(KeyboardInterrupt):
+        saved.tree.encode()
+    Interrupting.due = False
+    encoding = saved.save()
+
+    assert encoding.state.root == encode_state(plain_copy(saved.document), types).root
+
+
+def test_an_encode_function_that_never_says_the_same_twice_is_still_saved():
+    class Odd:
+        count = 0
+
+    def encode(_: Odd) -> int:
+        Odd.count += 1
+        return Odd.count
+
+    types = TypeRegistry()
+    types.register(Odd, encode=encode, decode=lambda number: number)
+    document = tracked_copy([Odd() for _ in range(20_000)])
+    encoding = LivingTree(document, types).encode()
+    store = {chunk.hash: chunk.data for chunk in encoding.state.chunks}
+    loaded = decode_state(encoding.state.root, lambda names: {name: store[name] for name in names}, types)
+
+    assert len(loaded) == 20_000
+
+
+BEHIND_THE_BACK = {
+    "heapq": (lambda d: heapq.heappush(d["queue"], 0), "state['queue']", None),
+    "the end of a list": (lambda d: list.append(d["messages"], "x"), "state['messages']", 3_000),
+    "the middle of a list": (
+        lambda d: list.__setitem__(d["messages"], 1_000, "x"),
+        "state['messages']",
+        1_000,
+    ),
+    "an item": (lambda d: dict.__setitem__(d["messages"][-1], "x", 1), "state['messages']", 2_999),
+    "a dict": (lambda d: dict.__setitem__(d["context"], "key 7", 1), "state['context']", None),
+    "a deep one": (lambda d: dict.update(d["tables"]["t"][2_000], n=[1]), "state['tables']['t']", 2_000),
+    "the order": (lambda d: list.reverse(d["messages"]), "state['messages']", 0),
+}
+
+
+@pytest.mark.parametrize("name", BEHIND_THE_BACK)
+def test_what_changes_behind_its_back_is_found_by_a_check_and_then_saved(name):
+    change, container, place = BEHIND_THE_BACK[name]
+    value = {
+        **state(3_000),
+        "queue": [1, 2],
+        "tables": {"t": [{"n": n, "x": "y" * 50} for n in range(4_000)]},
+    }
+    saved = Saved(value)
+    change(saved.document)
+    encoding = saved.tree.encode()
+    with pytest.raises(StateError) as caught:
+        saved.tree.check(encoding)
+    assert caught.value.code == "document-drift"
+    where = re.fullmatch(r"(.*?)(?:\[(\d+)(?:\.\.\.(\d+))?\])?", caught.value.details["path"])
+    assert where is not None
+    assert where[1] == container
+    if place is not None:
+        first, last = int(where[2]), int(where[3] or where[2])
+        assert first <= place <= last
+        assert last - first < 600
+    assert saved.tree.changes() == [Change("replace", ())]
+
+    encoding = saved.save()
+    saved.tree.check(encoding)
+    saved.check(encoding)
+    # Whatever got in is tracked from now on.
+    saved.document["queue"].append({})
+    saved.check(saved.save())
+
+
+def test_a_check_of_a_document_that_noticed_everything_passes():
+    saved = Saved(state(3_000))
+    saved.document["messages"].sort(key=lambda each: each["content"])
+    saved.tree.check(saved.tree.encode())
+
+
+def test_plain_containers_that_got_in_behind_its_back_are_tracked_once_they_were_encoded():
+    saved = Saved(["x" * 500] * 100)
+    list.append(saved.document, {"plain": ["list"]})
+    saved.document.append("y")
+    saved.check(saved.save())
+    saved.document[100]["plain"].append("tracked")
+
+    assert saved.tree.changes() == [Change("add", (100, "plain", 1))]
+    saved.check(saved.save())
+
+
+def test_a_state_that_was_cut_by_other_rules_is_written_anew():
+    value = state(1_000)
+    saved = Saved(value)
+    other = LivingTree(tracked_copy(value), GLOBAL, encode_state({"another": 1}, GLOBAL).root)
+
+    assert other.changes() == [Change("replace", ())]
+    assert other.encode().state.root == encode_state(value, GLOBAL).root
+    assert len(other.encode().state.chunks) == len(saved.store)

@@ -1,0 +1,96 @@
+"""Write docs/reference/python.md from the docstrings of the public API; with --check, say whether it is up to date.
+
+python tools/api_doc.py [--check]
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import holdfast
+
+PAGE = Path(__file__).parent.parent / "docs" / "reference" / "python.md"
+HEAD = """# Python
+
+Everything that `import holdfast` offers, as its docstrings say it. `AsyncStore`, `AsyncSession` and `AsyncDocument`
+have the same methods with the same arguments, to be awaited. Errors have [a page of their own](errors.md).
+
+<!-- Written by tools/api_doc.py; change the docstrings instead. -->
+"""
+FUNCTIONS = ("open", "aopen", "register")
+CLASSES = ("Store", "Session", "Document", "Checkpoint", "SessionInfo", "Opaque")
+
+
+def page() -> str:
+    """The whole page."""
+    functions = (f"\n## holdfast.{name}\n\n{_described(name, getattr(holdfast, name))}" for name in FUNCTIONS)
+    classes = (_class(name, getattr(holdfast, name)) for name in CLASSES)
+    return "".join([HEAD, *functions, *classes])
+
+
+def _class(name: str, cls: type) -> str:
+    parts = [f"\n## {name}\n\n{_text(cls)}"]
+    members = {key: member for key, member in inspect.getmembers_static(cls) if not key.startswith("_")}
+    own = {key: member for key, member in members.items() if _is_ours(member)}
+    fields = [(key, member) for key, member in own.items() if isinstance(member, property)]
+    if fields:
+        parts.append("\n| | |\n|---|---|\n")
+        parts += [f"| `{key}` | {' '.join(_doc(member).split())} |\n" for key, member in fields]
+    for key, member in own.items():
+        if inspect.isfunction(member):
+            parts.append(f"\n### {name}.{key}\n\n{_described(key, member)}")
+    return "".join(parts)
+
+
+def _is_ours(member: Any) -> bool:
+    function = member.fget if isinstance(member, property) else member
+    return getattr(function, "__module__", "").startswith("holdfast.")
+
+
+def _described(name: str, function: Any) -> str:
+    signature = str(inspect.signature(function)).replace("<not given>", "...")
+    # Annotations are texts here, and show up with quotes.
+    signature = re.sub(r"""(: |-> )(["'])(.*?)\2(?=[,)=]| =|$)""", r"\1\3", signature)
+    return f"```text\n{name}{signature}\n```\n\n{_text(function)}"
+
+
+def _text(thing: Any) -> str:
+    """A docstring as Markdown: sections become lists."""
+    lines, section = [], False
+    for line in _doc(thing).splitlines():
+        if line in ("Args:", "Raises:", "Attributes:"):
+            lines += ["", f"{line[:-1]}:" if line != "Args:" else "Arguments:", ""]
+            section = True
+        elif section and line.startswith("    ") and not line.startswith("     "):
+            name, _, rest = line.strip().partition(": ")
+            lines.append(f"- `{name}`: {rest}")
+        elif section and line.strip():
+            lines.append(f"  {line.strip()}")
+        else:
+            section = section and bool(line.strip())
+            lines.append(line)
+    return "\n".join(lines).replace("\n\n\n", "\n\n").strip() + "\n"
+
+
+def _doc(thing: Any) -> str:
+    return inspect.getdoc(thing) or ""
+
+
+def main() -> int:
+    """Write the page, or check it."""
+    made = page()
+    if "--check" not in sys.argv:
+        PAGE.write_text(made, encoding="utf-8")
+        return 0
+    if PAGE.exists() and PAGE.read_text(encoding="utf-8") == made:
+        return 0
+    print("docs/reference/python.md is not up to date: make docs")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
