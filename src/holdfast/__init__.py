@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from holdfast.history.checkpoint import Checkpoint
     from holdfast.objects.opaque import Opaque
     from holdfast.objects.registry import register
-    from holdfast.store import Document, Session, SessionInfo, Store
+    from holdfast.store import Session, SessionInfo, Store
     from holdfast.store import open_store as open  # noqa: A004 - the name is part of the contract
+    from holdfast.store.document import Document
 
 __version__ = "0.1.0.dev0"
 
@@ -71,7 +72,7 @@ _HOMES = {
     "Checkpoint": "holdfast.history.checkpoint:Checkpoint",
     "Opaque": "holdfast.objects.opaque:Opaque",
     "register": "holdfast.objects.registry:register",
-    "Document": "holdfast.store:Document",
+    "Document": "holdfast.store.document:Document",
     "Session": "holdfast.store:Session",
     "SessionInfo": "holdfast.store:SessionInfo",
     "Store": "holdfast.store:Store",

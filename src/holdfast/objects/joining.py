@@ -7,8 +7,7 @@ put together: bytes made for the purpose cannot make a small store unfold into a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from holdfast.errors import ErrorCode, StateError, UnsupportedError
 from holdfast.objects import nodes
@@ -24,8 +23,7 @@ _MAX_ROUNDS: Final = 200
 """Nodes lie at most 64 deep in each other, and an index over 4 GiB has few levels."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Ref:
+class _Ref(NamedTuple):
     """A part that has not been fetched: the chunk, and how many levels of index lie under it."""
 
     entry: Entry

@@ -9,21 +9,20 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.objects.codec import decode_value
-from holdfast.objects.cutting import FORMAT_0, Cuts
 from holdfast.objects.joining import join_state
-from holdfast.objects.memo import StateMemo
 from holdfast.objects.registry import TypeRegistry
-from holdfast.objects.splitting import Splitter
 from holdfast.objects.verified import Read
 from holdfast.storage.records import Chunk, ChunkHash
 
+if TYPE_CHECKING:
+    from holdfast.objects.cutting import Cuts
+    from holdfast.objects.memo import StateMemo
 
-@dataclass(frozen=True, slots=True)
-class EncodedState:
+
+class EncodedState(NamedTuple):
     """A state on its way into a store."""
 
     root: ChunkHash
@@ -38,7 +37,7 @@ class EncodedState:
 
 
 def encode_state(
-    value: Any, types: TypeRegistry, memo: StateMemo | None = None, *, cuts: Cuts = FORMAT_0
+    value: Any, types: TypeRegistry, memo: StateMemo | None = None, *, cuts: Cuts | None = None
 ) -> EncodedState:
     """Turn a state into chunks: CPU only, no I/O.
 
@@ -46,12 +45,16 @@ def encode_state(
         value: The state.
         types: The classes it may hold.
         memo: Of a state whose chunks are all in the store; they are left out. The root is the same without it.
-        cuts: For tests; a store has one set of figures.
+        cuts: For tests; those of the format by default.
 
     Raises:
         InvalidInputError: The state holds something that cannot be saved; the message has its path.
     """
-    splitter = Splitter(types, memo, cuts)
+    # A program that only loads never imports what saving needs.
+    from holdfast.objects.cutting import FORMAT_0
+    from holdfast.objects.splitting import Splitter
+
+    splitter = Splitter(types, memo, cuts or FORMAT_0)
     new_memo, size = splitter.split(value)
     relies_on = memo.root if memo else None
     return EncodedState(new_memo.root, size, tuple(splitter.sink.new.values()), new_memo, relies_on)

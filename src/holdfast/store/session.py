@@ -10,25 +10,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import ConflictError, ErrorCode, InvalidInputError, NotFoundError
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.history.names import check_branch, check_label, check_session, check_tags
 from holdfast.history.refs import find_head, resolve
 from holdfast.history.walk import ancestors
-from holdfast.objects.build import build
-from holdfast.objects.memo import StateMemo
 from holdfast.objects.registry import TypeRegistry, can_register
-from holdfast.objects.selection import select_part
 from holdfast.objects.state import EncodedState, decode_state, encode_state
 from holdfast.storage.ports import Reader
 from holdfast.storage.records import CheckpointId, CheckpointRow, Claim
 from holdfast.store import changing
 from holdfast.store.composition import Composition
-from holdfast.store.document import DOCUMENTS, Document, DocumentKinds, make_document
 from holdfast.store.draft import Draft, check_draft
 from holdfast.store.saving import UNSET, Expectation, Intent, OnConflict, Unset, save_encoded
+
+if TYPE_CHECKING:
+    from holdfast.objects.memo import StateMemo
+    from holdfast.store.document import Document, DocumentKinds
 
 Ref = str | Checkpoint
 
@@ -155,7 +155,11 @@ class Session:
                 if ref == "@" and missing.code is not ErrorCode.PATH_MISSING:
                     self._expected = None
                 return default
-        return value if as_ is None else build(value, as_, types)
+        if as_ is None:
+            return value
+        from holdfast.objects.build import build
+
+        return build(value, as_, types)
 
     def document(self, ref: Ref = "@", *, default: Any = UNSET) -> Document:
         """Return a state as a Document: a dict or list that knows what changed in it, and saves only that.
@@ -173,6 +177,8 @@ class Session:
             InvalidInputError: The state is neither a dict nor a list.
             IntegrityError: The stored bytes are damaged. They are never returned.
         """
+        from holdfast.store.document import DOCUMENTS
+
         document: Document = self._document(ref, default, DOCUMENTS)
         return document
 
@@ -231,6 +237,9 @@ class Session:
         return Checkpoint(*changing.retag(self._change(), ref, remove=check_tags(tags)))
 
     def _document(self, ref: Ref, default: Any, kinds: DocumentKinds) -> Any:
+        # Imported by those who use documents: a quarter of all there is to import.
+        from holdfast.store.document import make_document
+
         writer = Session(self._parts, self.id, agent=self.agent, project=self.project, branch=self._branch)
         with self._parts.backend.reader() as reader:
             try:
@@ -320,6 +329,8 @@ class Session:
 def _state(row: CheckpointRow, path: str | None, reader: Reader, types: TypeRegistry) -> Any:
     if path is None:
         return decode_state(row.root, reader.chunks, types)
+    from holdfast.objects.selection import select_part
+
     return select_part(row.root, path, reader.chunks, types)
 
 

@@ -1,0 +1,372 @@
+"""Document: a state that is saved by what changed in it, by a writer of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast import BackendError, ConflictError, Document, InvalidInputError, NotFoundError, StateError
+from holdfast.objects.changes import Change
+from holdfast.testing.faults import Fault, FaultyBackend, failing, io_failed
+from holdfast.testing.values import identical
+
+STATE: dict[str, Any] = {"messages": [{"n": n, "text": "x" * 100} for n in range(500)], "context": {"k": 0}}
+
+
+@pytest.fixture
+def document(session):
+    session.save(STATE)
+    return session.document()
+
+
+def test_a_document_is_the_state_it_was_made_from(document):
+    assert isinstance(document, Document)
+    assert isinstance(document, dict)
+    assert document == STATE
+    assert json.loads(json.dumps(document)) == STATE
+    assert identical(document.plain(), STATE)
+    assert document.changes() == []
+
+
+def test_what_is_changed_in_it_is_saved(document, session):
+    document["messages"].append({"n": 500})
+    document["context"]["k"] = 1
+    document |= {"new": [1]}
+    del document["messages"][0]["text"]
+    assert document.changes() == [
+        Change("remove", ("messages", 0, "text")),
+        Change("add", ("messages", 500)),
+        Change("replace", ("context", "k")),
+        Change("add", ("new",)),
+    ]
+    checkpoint = document.save("one more", tags=["t"], step=3, metadata={"m": 1}, tokens=5, check=True)
+
+    assert (checkpoint.seq, checkpoint.message, checkpoint.tags, checkpoint.step) == (
+        2,
+        "one more",
+        ("t",),
+        3,
+    )
+    assert (checkpoint.metadata, checkpoint.tokens, checkpoint.agent) == ({"m": 1}, 5, "scout")
+    assert identical(session.load(), document.plain())
+    assert document.changes() == []
+
+
+def test_it_has_the_same_root_and_size_as_the_plain_value(document, session, store):
+    document["messages"][3:200] = []
+    saved = document.save()
+    plain = store.session("other").save(document.plain())
+    as_it_is = store.session("third").save(document)
+    inside = store.session("fourth").save({"in": [document["messages"]]})
+
+    assert (saved.root, saved.size_bytes) == (plain.root, plain.size_bytes)
+    assert as_it_is.root == plain.root
+    assert identical(session.load(), document.plain())
+    assert identical(store.session("fourth").load(inside), {"in": [document.plain()["messages"]]})
+
+
+def test_an_unchanged_document_is_one_row(document, store):
+    before = store.stats()
+    document.save()
+    document.save()
+
+    after = store.stats()
+    assert after.checkpoints == before.checkpoints + 2
+    assert after.chunks == before.chunks
+
+
+def test_a_session_without_a_checkpoint_begins_as_an_empty_dict(session):
+    document = session.document()
+    assert document == {}
+    assert document.changes() == [Change("replace", ())]
+    document["n"] = 1
+    assert document.save().parents == ()
+    assert session.load() == {"n": 1}
+
+
+def test_a_default_is_copied_and_saved_with_the_first_save(session):
+    default: list[Any] = [[]]
+    document = session.document(default=default)
+    default[0].append(1)
+    document.append(2)
+    document.save()
+
+    assert isinstance(document, list)
+    assert session.load() == [[], 2]
+    assert session.document(default={"not": "used"}) == [[], 2]
+
+
+def test_a_document_of_something_that_is_not_there(session):
+    session.save({"n": 1})
+    for ref in ("tag:none", "#9", "@~5"):
+        with pytest.raises(NotFoundError):
+            session.document(ref)
+    document = session.document("tag:none", default={"n": 2})
+    assert document.save().seq == 2
+    with pytest.raises(NotFoundError):
+        session.document("nowhere")
+
+
+@pytest.mark.parametrize("value", ["text", 5, None, (1, 2), {1}, b"bytes"])
+def test_only_dicts_and_lists_can_be_documents(session, value):
+    session.save(value)
+    with pytest.raises(InvalidInputError) as caught:
+        session.document()
+    assert "save()" in caught.value.hint
+    with pytest.raises(InvalidInputError):
+        session.document("tag:none", default=value)
+
+
+def test_a_document_made_from_a_head_that_has_moved_is_a_conflict_and_keeps_its_changes(
+    document, session, store
+):
+    store.session("s").save({"by": "another"})
+    document["messages"].append("mine")
+    for _ in range(2):
+        with pytest.raises(ConflictError):
+            document.save()
+    assert document.changes() == [Change("add", ("messages", 500))]
+    document["context"]["k"] = 2
+    checkpoint = document.save(on_conflict="fork")
+
+    assert checkpoint.branch == "main-1"
+    assert document.changes() == []
+    assert store.session("s", branch="main-1").load() == document
+    document["context"]["k"] = 3
+    assert document.save().branch == "main-1"
+    assert store.session("s").load() == {"by": "another"}
+
+
+def test_two_documents_of_one_head_do_not_overwrite_each_other(document, session):
+    other = session.document()
+    other["context"]["k"] = "other"
+    document["context"]["k"] = "mine"
+    other.save()
+    with pytest.raises(ConflictError):
+        document.save()
+
+    assert session.load()["context"]["k"] == "other"
+    again = session.document()
+    again["context"]["k"] = document["context"]["k"]
+    again.save()
+    assert session.load()["context"]["k"] == "mine"
+
+
+def test_a_document_expects_what_it_was_made_from_and_not_what_its_session_saw(document, session):
+    session.save({"n": 2})
+    document["x"] = 1
+    with pytest.raises(ConflictError):
+        document.save()
+    old = session.document("@-")
+    assert old == STATE
+    with pytest.raises(ConflictError):
+        old.save()
+    assert old.save(on_conflict="fork").parents == (session.checkpoint("@-").id,)
+
+
+def test_expect_and_parent_and_key_are_those_of_a_save(document, session):
+    head = session.checkpoint()
+    document["n"] = 1
+    with pytest.raises(ConflictError):
+        document.save(expect=None)
+    first = document.save(expect=head, key="k")
+    assert document.save(key="k").id == first.id
+    document["n"] = 2
+    with pytest.raises(ConflictError):
+        document.save(key="k")
+    beside = document.save(parent=head)
+    assert (beside.branch, beside.parents) == ("main-1", (head.id,))
+    with pytest.raises(InvalidInputError):
+        document.save(status="nonsense")
+    with pytest.raises(InvalidInputError):
+        document.save(on_conflict="nonsense")
+
+
+def test_a_document_does_not_follow_its_session_nor_the_other_way_round(document, session):
+    document["n"] = 1
+    document.save()
+    with pytest.raises(ConflictError):
+        session.save({"n": 2})
+    session.load()
+    session.save({"n": 2})
+
+
+@pytest.mark.parametrize("reply_lost", [False, True])
+def test_a_save_that_fails_loses_nothing(backend, clock, reply_lost):
+    faulty = FaultyBackend(backend)
+    store = holdfast.Store(faulty, clock=clock)
+    store.session("s").save(STATE)
+    document = store.session("s").document()
+    document["messages"].insert(0, {"n": -1})
+    failure = {"after" if reply_lost else "before": failing(io_failed())}
+    faulty.plan(Fault("commit", **failure), Fault("reader", nth=2, before=failing(io_failed())))
+    with pytest.raises(BackendError):
+        document.save()
+    assert document.changes() == [Change("add", ("messages", 0))]
+    faulty.plan()
+    document["messages"].append({"n": 501})
+
+    if reply_lost:
+        # Nobody knows that it was stored, so the branch has moved as if by another.
+        with pytest.raises(ConflictError):
+            document.save()
+        document.save(on_conflict="fork")
+    else:
+        document.save()
+    assert identical(store.session("s").load(document.save()), document.plain())
+
+
+def test_what_cannot_be_saved_is_named_and_writes_nothing(document, session, store):
+    before = store.stats()
+    document["messages"][7]["client"] = object()
+    with pytest.raises(InvalidInputError) as caught:
+        document.save()
+    assert caught.value.details["path"] == "state['messages'][7]['client']"
+    assert store.stats() == before
+    document["messages"][7]["client"] = "gone"
+    document.save(check=True)
+    assert session.load()["messages"][7]["client"] == "gone"
+
+
+def test_a_change_behind_its_back_is_found_by_a_check(document, session):
+    list.append(document["messages"], "smuggled")
+    document["context"]["k"] = 1
+    with pytest.raises(StateError) as caught:
+        document.save(check=True)
+    assert caught.value.code == "document-drift"
+    assert "messages" in str(caught.value)
+    assert session.log()[0].seq == 1
+    document.save(check=True)
+    assert session.load()["messages"][-1] == "smuggled"
+
+
+@dataclass
+class Plan:
+    steps: list[str] = field(default_factory=list)
+
+
+def test_objects_in_a_document_are_saved_when_they_change(backend, clock):
+    store = holdfast.Store(backend, types=[Plan], clock=clock)
+    document = store.session("s").document(default={"plan": Plan(), "log": ["x" * 50] * 1000})
+    document.save()
+    document["plan"].steps.append("one")
+    document.save(check=True)
+
+    assert store.session("s").load()["plan"] == Plan(["one"])
+    assert store.session("s").document()["plan"].steps == ["one"]
+
+
+def test_a_type_that_changed_since_makes_a_document_that_is_saved_whole(backend, clock):
+    holdfast.Store(backend, types=[Plan], clock=clock).session("s").save([Plan(["a"])] * 2000)
+    store = holdfast.Store(backend, clock=clock)
+    document = store.session("s").document()
+    assert document.changes() == []
+    document.pop()
+    document.save(check=True)
+
+    assert len(holdfast.Store(backend, types=[Plan]).session("s").load()) == 1999
+
+
+def test_the_async_document_is_the_same_dict(tmp_path):
+    async def main() -> None:
+        async with holdfast.aopen(tmp_path / "a.db", durability="process") as store:
+            session = store.session("x")
+            document = await session.document(default=STATE)
+            assert isinstance(document, holdfast.AsyncDocument)
+            assert document == STATE
+            document["messages"].append({"n": 500})
+            first = await document.save("one", check=True)
+            assert await session.load() == document.plain()
+            assert document.changes() == []
+            document["context"]["k"] = 1
+            assert (await document.save()).parents == (first.id,)
+            with pytest.raises(InvalidInputError):
+                await document.save(status="nonsense")
+            assert await session.document("#1") != document
+
+    asyncio.run(main())
+
+
+def test_what_is_changed_while_a_save_is_under_way_is_kept_for_the_next(tmp_path):
+    async def main() -> None:
+        async with holdfast.aopen(tmp_path / "a.db", durability="process") as store:
+            session = store.session("x")
+            document = await session.document(default={"a": 0, "bulk": list(range(5_000)), "b": 0})
+            running = True
+
+            async def change() -> None:
+                while running:
+                    document["a"] += 1
+                    document["bulk"].append(document["a"])
+                    document["b"] += 1
+                    await asyncio.sleep(0)
+
+            changing = asyncio.create_task(change())
+            saved = []
+            for _ in range(60):
+                expected = (document["a"], len(document["bulk"]))
+                saved.append((await document.save(), expected))
+            running = False
+            await changing
+            for checkpoint, (a, length) in saved:
+                loaded = await session.load(checkpoint)
+                assert (loaded["a"], loaded["b"], len(loaded["bulk"])) == (a, a, length)
+            await document.save(check=True)
+            assert await session.load() == document
+
+    asyncio.run(main())
+
+
+def test_saves_at_the_same_time_are_stored_in_their_order(tmp_path):
+    async def main() -> None:
+        async with holdfast.aopen(tmp_path / "a.db", durability="process") as store:
+            session = store.session("x")
+            document = await session.document(default={"log": ["x" * 100] * 500})
+
+            async def add(number: int) -> holdfast.Checkpoint:
+                document["log"].append(number)
+                return await document.save(str(number))
+
+            saved = await asyncio.gather(*(add(number) for number in range(20)))
+            assert [checkpoint.seq for checkpoint in saved] == list(range(1, 21))
+            for number, checkpoint in enumerate(saved):
+                assert (await session.load(checkpoint))["log"][500:] == list(range(number + 1))
+
+    asyncio.run(main())
+
+
+def test_an_async_save_that_fails_or_is_cancelled_loses_nothing(backend, clock):
+    faulty = FaultyBackend(backend)
+
+    async def main() -> None:
+        store = holdfast.AsyncStore(faulty, clock=clock)
+        session = store.session("s")
+        document = await session.document(default=STATE)
+        await document.save()
+        faulty.plan(Fault("commit", before=failing(io_failed())))
+        document["messages"].append("first")
+        failed = asyncio.create_task(document.save())
+        await asyncio.sleep(0)
+        document["messages"].append("second")
+        with pytest.raises(BackendError):
+            await failed
+        assert document.changes() == [Change("add", ("messages", 500), 2)]
+        await document.save()
+        for number in range(10):
+            document["messages"].insert(number, number)
+            task = asyncio.create_task(document.save())
+            await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        await document.save(on_conflict="fork", check=True)
+        assert document.changes() == []
+        newest = max(await store.find(), key=lambda checkpoint: checkpoint.seq)
+        assert identical(await session.load(newest), document.plain())
+
+    asyncio.run(main())
