@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from holdfast.cli._tagged import integer_text, type_name, zone_name
+from holdfast.cli._tagged import integer_text, member_order, plain_text, type_name, zone_name
 from holdfast.cli._terminal import escape_controls, text_width
 
 _MAX_MARGIN = 32
@@ -181,7 +181,7 @@ class Notation:
             zone = None if name == "date" else zone_name(value)
             return f'{name}("{value.isoformat()}{f"[{zone}]" if zone else ""}")'
         if name in _QUOTED:
-            return f"{name}({self._quoted(str(value))})"
+            return f"{name}({self._quoted(plain_text(value))})"
         return escape_controls(repr(value).removeprefix("datetime.").removeprefix("zoneinfo."))
 
     def _quoted(self, text: str) -> str:
@@ -213,7 +213,7 @@ _QUOTED = ("Decimal", "UUID", "Fraction", "Path", "PurePosixPath", "PureWindowsP
 def _members(value: Any, name: str) -> Iterator[tuple[str, Any]]:
     # A set has no order of its own; sorting makes two showings of the same state the same text. It waits until the
     # items are asked for, because most attempts to fit a large set on a line end before that.
-    for item in sorted(value, key=repr) if name in ("set", "frozenset") else value:
+    for item in sorted(value, key=member_order) if name in ("set", "frozenset") else value:
         yield "", item
 
 

@@ -59,6 +59,24 @@ def integer_text(number: int) -> str:
     return str(number) if number.bit_length() < _LONGEST_DECIMAL else hex(number)
 
 
+def plain_text(value: Any) -> str:
+    """`str` of a scalar, also where it holds a number too long for that."""
+    if type(value).__name__ == "Fraction":
+        return f"{integer_text(value.numerator)}/{integer_text(value.denominator)}"
+    return str(value)
+
+
+def member_order(value: Any) -> str:
+    """What the members of a set are sorted by, so that two showings of the same state are the same text."""
+    if type(value) is int:
+        return integer_text(value)
+    try:
+        return repr(value)
+    except ValueError:
+        # Python refuses to write out very long numbers; somewhere in it there is one.
+        return type(value).__name__
+
+
 def type_name(value: Any) -> str:
     """The name under which a value is tagged; paths are `Path` on every system."""
     name = type(value).__name__
@@ -113,7 +131,7 @@ def _items(value: Iterable[Any]) -> dict[str, Any]:
 
 def _unordered(value: Iterable[Any]) -> dict[str, Any]:
     # A set has no order of its own; sorting makes two showings of the same state the same text.
-    return _tag(type_name(value), sorted(value, key=repr))
+    return _tag(type_name(value), sorted(value, key=member_order))
 
 
 def _pairs(value: Any) -> dict[str, Any]:
@@ -136,7 +154,7 @@ def _bounds(value: Any) -> dict[str, Any]:
 
 
 def _str(value: Any) -> dict[str, Any]:
-    return _tag(type_name(value), str(value))
+    return _tag(type_name(value), plain_text(value))
 
 
 def _unknown(value: Any) -> dict[str, Any]:

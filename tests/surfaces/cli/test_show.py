@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 
 import pytest
 
@@ -85,3 +86,13 @@ def test_a_part_of_the_state_is_shown_by_its_path(run):
     assert "path-missing" in missing.stderr
     assert run("show", "--path", "plan[").exit_code == 2
     assert run("show", "--path", "plan", "--record").exit_code == 2
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_numbers_too_long_for_python_to_write_out_are_shown_all_the_same(run, home, options):
+    with holdfast.open(home / ".holdfast") as store:
+        long = 2**20_000
+        store.session().save([{long, 1}, {frozenset([long])}, Fraction(long, 3), range(long)])
+    shown = run("show", *options)
+    assert shown.exit_code == 0, shown.stderr
+    assert "0x1000" in shown.stdout
