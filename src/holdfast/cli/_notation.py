@@ -180,6 +180,8 @@ class Notation:
         if name in ("datetime", "time", "date"):
             zone = None if name == "date" else zone_name(value)
             return f'{name}("{value.isoformat()}{f"[{zone}]" if zone else ""}")'
+        if name in ("range", "slice"):
+            return f"{name}({', '.join(map(self._scalar, (value.start, value.stop, value.step)))})"
         if name in _QUOTED:
             return f"{name}({self._quoted(plain_text(value))})"
         return escape_controls(repr(value).removeprefix("datetime.").removeprefix("zoneinfo."))
