@@ -181,7 +181,9 @@ class Notation:
             zone = None if name == "date" else zone_name(value)
             return f'{name}("{value.isoformat()}{f"[{zone}]" if zone else ""}")'
         if name in ("range", "slice"):
-            return f"{name}({', '.join(map(self._scalar, (value.start, value.stop, value.step)))})"
+            # As Python writes them, but for numbers that Python refuses to write.
+            bounds = (value.start, value.stop, value.step)
+            return f"{name}({', '.join(map(self._scalar, bounds[:2] if name == 'range' and bounds[2] == 1 else bounds))})"
         if name in _QUOTED:
             return f"{name}({self._quoted(plain_text(value))})"
         return escape_controls(repr(value).removeprefix("datetime.").removeprefix("zoneinfo."))
