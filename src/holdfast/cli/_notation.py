@@ -180,13 +180,19 @@ class Notation:
         if name in ("datetime", "time", "date"):
             zone = None if name == "date" else zone_name(value)
             return f'{name}("{value.isoformat()}{f"[{zone}]" if zone else ""}")'
-        if name in ("range", "slice"):
-            # As Python writes them, but for numbers that Python refuses to write.
-            bounds = (value.start, value.stop, value.step)
-            return f"{name}({', '.join(map(self._scalar, bounds[:2] if name == 'range' and bounds[2] == 1 else bounds))})"
         if name in _QUOTED:
             return f"{name}({self._quoted(plain_text(value))})"
-        return escape_controls(repr(value).removeprefix("datetime.").removeprefix("zoneinfo."))
+        return (
+            self._bounds(value, name)
+            if name in ("range", "slice")
+            else escape_controls(repr(value).removeprefix("datetime.").removeprefix("zoneinfo."))
+        )
+
+    def _bounds(self, value: Any, name: str) -> str:
+        # As Python writes them, but for numbers that Python refuses to write.
+        bounds = (value.start, value.stop, value.step)
+        shown = bounds[:2] if name == "range" and value.step == 1 else bounds
+        return f"{name}({', '.join(map(self._scalar, shown))})"
 
     def _quoted(self, text: str) -> str:
         most = self.limits.characters if self.limits else len(text)
