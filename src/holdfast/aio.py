@@ -45,7 +45,7 @@ class AsyncDocument(TrackedDocument):
 
     _turn: anyio.Lock
 
-    async def save(  # noqa: PLR0913 - each is a keyword of the public contract
+    def save(  # noqa: PLR0913 - each is a keyword of the public contract
         self,
         message: str = "",
         *,
@@ -62,8 +62,8 @@ class AsyncDocument(TrackedDocument):
         parent: Ref | None = None,
         on_conflict: OnConflict = "raise",
         check: bool = False,
-    ) -> Checkpoint:
-        """See `Document.save`. What is changed while it is under way belongs to the next save."""
+    ) -> Coroutine[Any, Any, Checkpoint]:
+        """See `Document.save`. The call itself takes what changed; what changes later belongs to the next save."""
         draft = check_draft(
             message,
             tags=tags,
@@ -77,9 +77,12 @@ class AsyncDocument(TrackedDocument):
             key=key,
         )
         encoding = self._encoded(check=check)
+        return self._written(partial(self._write, encoding, draft, expect, parent, on_conflict))
+
+    async def _written(self, write: Callable[[], Checkpoint]) -> Checkpoint:
         # Two saves at once are written in the order in which they were encoded: one builds on the other.
         async with self._turn:
-            return await _run(partial(self._write, encoding, draft, expect, parent, on_conflict))
+            return await _run(write)
 
 
 class _AsyncDictDocument(AsyncDocument, TrackedDict):

@@ -262,7 +262,8 @@ class Both:
         assert self.document._place is ROOT
         for plain, tracked in self.containers():
             assert type(tracked) is KINDS[type(plain)]
-            for _, value in tracked._places():
+            container: Any = tracked
+            for _, value in container._places():
                 if isinstance(value, Tracked):
                     assert value._place is tracked
                     assert value._marks | tracked._marks == tracked._marks

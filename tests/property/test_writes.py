@@ -102,8 +102,11 @@ def test_a_list_whose_length_is_another_than_noted_may_have_changed_anywhere():
 
     assert writes.edits(7) is not None
     assert writes.edits(8) is None
+    assert writes.then(ListWrites(8)).edits(8) is None
     writes.unsure = True
     assert writes.edits(7) is None
+    assert writes.then(ListWrites(7)).edits(7) is None
+    assert ListWrites(5).then(writes).edits(7) is None
 
 
 WORDS = st.sampled_from("abcdefghijklmnop")
@@ -151,3 +154,9 @@ def test_a_dict_in_which_a_key_did_not_go_after_all_may_have_changed_anywhere():
 
     assert writes.edits({"a": 1, "c": 3}) is not None
     assert writes.edits(pairs) is None
+    assert writes.edits({}) is None
+    unsure = DictWrites(3)
+    unsure.unsure = True
+    assert unsure.edits(pairs) is None
+    assert unsure.then(DictWrites(3)).edits(pairs) is None
+    assert DictWrites(3).then(unsure).edits(pairs) is None

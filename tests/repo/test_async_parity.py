@@ -1,4 +1,4 @@
-"""AsyncStore and AsyncSession have the methods of Store and Session: same names, same parameters, awaitable."""
+"""AsyncStore, AsyncSession and AsyncDocument have the methods of their twins: same names and parameters, awaitable."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 import holdfast
 
-# These only make an object; they touch no disk, so there is nothing to wait for.
-NOT_AWAITED = {"session"}
+# These touch no disk, so there is nothing to wait for.
+NOT_AWAITED = {"session", "changes", "plain"}
 ONLY_ASYNC = {"aclose"}
 
 
@@ -46,7 +46,7 @@ def differences(sync: type, twin: type) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("name", ["Store", "Session"])
+@pytest.mark.parametrize("name", ["Store", "Session", "Document"])
 def test_the_async_twin_has_the_same_methods_with_the_same_parameters(name):
     assert differences(getattr(holdfast, name), getattr(holdfast, f"Async{name}")) == []
 

@@ -38,6 +38,20 @@ class ItemPacker:
         self.count += 1
         if (value._marks & EXACT) if isinstance(value, Tracked) else type(value) not in PLAIN:
             return self._exactly(value, depth)
+        packed = self._packed(value)
+        return self._exactly(value, depth) if packed is None else packed
+
+    def pack_several(self, values: list[Any] | dict[Any, Any]) -> bytes | None:
+        """The encoded items of a plain list or dict, none of them marked, one after another.
+
+        None where one of them is out of reach: one by one, it is found again, and dealt with.
+        """
+        self.count += len(values)
+        header = wire.array_header if type(values) is list else wire.map_header
+        packed = self._packed(values)
+        return None if packed is None else packed[len(header(len(values))) :]
+
+    def _packed(self, value: Any) -> bytes | None:
         try:
             return ormsgpack.packb(value, self._answer, _OPTIONS)
         except (TypeError, RecursionError):
@@ -45,7 +59,7 @@ class ItemPacker:
             failure, self._failure = self._failure, None
             if failure is not None and not isinstance(failure, Exception):
                 raise failure from None
-            return self._exactly(value, depth)
+            return None
 
     def _exactly(self, value: Any, depth: int) -> bytes:
         # The depth of the whole state is limited: lists of one item, which take a byte each, stand for what is above.

@@ -62,6 +62,8 @@ class Item(NamedTuple):
 class RunNote(NamedTuple):
     """What is to be known of a full run that is out of the ordinary."""
 
+    mixed: bool
+    """Whether nodes stand in it."""
     volatile: bool
     large: tuple[LargeValue, ...]
 

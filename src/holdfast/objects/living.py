@@ -62,6 +62,7 @@ class LivingTree:
         self._cuts = cuts
         self._stored = stored
         self._attempts: list[_Attempt] = []
+        self._doubted = False
         root._place = ROOT
         if stored is None or not self._is_stored(stored):
             self.forget()
@@ -81,6 +82,8 @@ class LivingTree:
         Raises:
             InvalidInputError: It holds something that cannot be saved; the message has its path.
         """
+        if self._doubted:
+            self.forget()
         sink = NewChunks()
         update = TreeUpdate(self._types, self._cuts, sink)
         attempt = _Attempt(sink.chunks, update.written)
@@ -90,6 +93,10 @@ class LivingTree:
             placed = update.container(self._root, 0)
         except InvalidInputError:
             # Parts do not know where they stand in the whole: the whole does, and says what is wrong with it.
+            return self._encode_plainly(attempt)
+        except RecursionError:
+            # Less of the stack is needed to encode the whole; and if that is not there either, it says so.
+            self.forget()
             return self._encode_plainly(attempt)
         except BaseException:
             # It may have come between two steps that belong together.
@@ -102,7 +109,8 @@ class LivingTree:
         if any(each.chunks for each in earlier):
             self._take_along(earlier, attempt)
         size = len(placed) if isinstance(placed, bytes) else placed.size
-        state = EncodedState(name, size, tuple(attempt.chunks.values()), StateMemo(name, None, frozenset()))
+        memo = StateMemo(name, None, frozenset())
+        state = EncodedState(name, size, tuple(attempt.chunks.values()), memo, relies_on=self._stored)
         return DocumentEncoding(state, update.packer.count, attempt)
 
     def confirm(self, encoding: DocumentEncoding) -> None:
@@ -132,8 +140,11 @@ class LivingTree:
 
     def changes(self) -> list[Change]:
         """What was written since the encoding that is known to be stored."""
+        if self._doubted:
+            self.forget()
         written: dict[int, Any] = {}
-        for attempt in self._attempts:
+        # A copy: a save that is under way in another thread may be confirmed meanwhile.
+        for attempt in list(self._attempts):
             for container, writes in attempt.written:
                 before = written.get(id(container))
                 written[id(container)] = writes if before is None else before.then(writes)
@@ -144,8 +155,14 @@ class LivingTree:
 
         return changes_in(self._root, writes_of)
 
+    def doubt(self) -> None:
+        """Have the next encoding take nothing for known. It may be called while the document is being changed."""
+        self._doubted = True
+
     def forget(self) -> None:
         """Take nothing for known: the next encoding is made from the values alone."""
+        self._doubted = False
+        self._stored = None
         forget_nodes(self._root)
         self._root._wrote().unsure = True
 

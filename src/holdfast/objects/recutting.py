@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from holdfast.objects import nodes
@@ -25,12 +25,15 @@ Unit = TypeVar("Unit")
 class Cutter(Protocol[Unit]):
     """Puts the units of a level into groups. Those it holds at the end are in none."""
 
-    def units(self, start: int, edit: int) -> Iterator[Unit]:
-        """The units from `start` on; the first change from there on is edit number `edit`."""
+    def begin(self, group: int, start: int, edit: int) -> Iterator[Unit]:
+        """Hold the units from `start`, where an old group begins, to the edit of that number; return the ones after.
+
+        Those that it holds stand where they always stood: none of them ends the group.
+        """
         ...
 
-    def add(self, unit: Unit, *, tested: bool) -> bool:
-        """Take a unit; whether it ends its group. One that stands where it always stood need not be tested."""
+    def add(self, unit: Unit) -> bool:
+        """Take a unit; whether it ends its group."""
         ...
 
     def close(self) -> Group:
@@ -69,11 +72,12 @@ class Regrouping(Generic[Unit]):
     def _region(self) -> Region:
         first = self._edits[self._at]
         start, position = self._group_of(first.old_start)
-        position += first.new_start - first.old_start
+        units = self._cutter.begin(start, position + first.new_start - first.old_start, self._at)
+        position = first.new_start
         groups: list[Group] = []
-        for unit in self._cutter.units(position, self._at):
+        for unit in units:
             position += 1
-            if not self._cutter.add(unit, tested=position > first.new_start):
+            if not self._cutter.add(unit):
                 continue
             groups.append(self._cutter.close())
             stop = self._old_cut(position)
@@ -115,20 +119,22 @@ class Regrouping(Generic[Unit]):
 class IndexCutter:
     """Puts the entries of one level into the indexes of the next."""
 
-    def __init__(self, entries: list[Entry], cuts: Cuts) -> None:
+    def __init__(self, entries: list[Entry], edits: list[Edit], cuts: Cuts) -> None:
         self._entries = entries
+        self._edits = edits
         self._cuts = cuts
         self._held: list[Entry] = []
 
-    def units(self, start: int, edit: int) -> Iterator[Entry]:  # noqa: ARG002 - entries need no encoding
+    def begin(self, group: int, start: int, edit: int) -> Iterator[Entry]:  # noqa: ARG002 - see the protocol
         """See `Cutter`."""
-        self._held = []
-        return iter(self._entries[start:])
+        change = self._edits[edit].new_start
+        self._held = self._entries[start:change]
+        return islice(self._entries, change, None)
 
-    def add(self, unit: Entry, *, tested: bool) -> bool:
+    def add(self, unit: Entry) -> bool:
         """See `Cutter`."""
         self._held.append(unit)
-        return tested and self._cuts.ends_index(unit.hash, len(self._held))
+        return self._cuts.ends_index(unit.hash, len(self._held))
 
     def close(self) -> Group:
         """See `Cutter`."""
@@ -148,7 +154,7 @@ def replace_runs(node: KeptNode, regions: list[Region], cuts: Cuts, sink: NewChu
         if height == len(node.levels):
             node.levels.append(Level())
         level = node.levels[height]
-        cutter = IndexCutter(node.levels[height - 1].entries, cuts)
+        cutter = IndexCutter(node.levels[height - 1].entries, edits, cuts)
         edits = _replace(level, Regrouping(level, edits, cutter).regions(), sink)
         height += 1
     while len(node.levels) > 1 and not node.levels[-2].entries:

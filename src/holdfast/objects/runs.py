@@ -6,7 +6,7 @@ the end are remembered one by one, so that adding to a list, or changing a value
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, Final, Protocol
 
@@ -17,10 +17,12 @@ from holdfast.objects.item_packing import ItemPacker
 from holdfast.objects.kept import Group, Item, KeptNode, LargeValue, RunNote
 from holdfast.objects.nodes import Entry, Parts
 from holdfast.objects.tracked import Tracked
-from holdfast.objects.trust import PLAIN, VOLATILE, marks_of
+from holdfast.objects.trust import EXACT, PLAIN, VOLATILE, marks_of
 from holdfast.objects.writes import Edit
 
 _TEXT_MARKS: Final = frozenset((*range(0xA0, 0xC0), 0xD9, 0xDA, 0xDB))
+
+_NOTHING: Final = Edit(0, 0, 0, 0)
 
 
 class KeyNotTextError(Exception):
@@ -45,6 +47,9 @@ class Encoder(Protocol):
 class RunCutter:
     """Cuts the items of one container; see `recutting.Cutter`."""
 
+    _pair_at: Callable[[int], tuple[Any, Any]]
+    """Gives the key and the value at a position."""
+
     def __init__(
         self, encoder: Encoder, container: Any, node: KeptNode, edits: list[Edit], depth: int
     ) -> None:
@@ -54,36 +59,67 @@ class RunCutter:
         self._node = node
         self._edits = edits
         self._depth = depth + 1
-        self._weight = 0
-        self.held: list[Item] = []
-        """The items since the last cut."""
+        self._closed = node.levels[0].covered
+        self._total = len(container)
+        # The items since the last cut, what they weigh, and how many of them the first one stands for.
+        self._held: list[Item] = []
+        self._weight = self._in_bulk = 0
         self._full = 2 * self._cuts.leaf_scale
         # An item whose number is above this, times what it and the run weigh, ends no run: most can be told without
         # working with numbers of 150 bits. The margin is for the rounding of floats.
         self._chance = 4.000001 * 2.0**64 / self._cuts.leaf_scale**4
 
-    def units(self, start: int, edit: int) -> Iterator[Item]:
-        """The items from `start` on."""
-        self.held, self._weight = [], 0
-        pair_at = self._pairs(start)
-        at, shift = start, 0
-        if edit:
-            shift = self._edits[edit - 1].new_stop - self._edits[edit - 1].old_stop
-        for change in self._edits[edit:]:
-            yield from self._unchanged(at, change.new_start, shift, pair_at)
-            for place in range(change.new_start, change.new_stop):
-                yield self._item(*pair_at(place), None)
-            at, shift = change.new_stop, change.new_stop - change.old_stop
-        yield from self._unchanged(at, len(self._container), shift, pair_at)
+    def begin(self, group: int, start: int, edit: int) -> Iterator[Item]:
+        """See `recutting.Cutter`."""
+        before = self._edits[edit - 1] if edit else _NOTHING
+        shift = before.new_stop - before.old_stop
+        stop = self._edits[edit].new_start
+        closed = max(start, min(stop, self._closed + shift))
+        self._pair_at = self._pairs(start)
+        self._held = [*self._bulk(group, start, closed, shift), *self._unchanged(closed, stop, shift)]
+        self._weight = sum(item.weight for item in self._held)
+        return self._units(edit)
 
-    def _unchanged(
-        self, start: int, stop: int, shift: int, pair_at: Callable[[int], tuple[Any, Any]]
-    ) -> Iterator[Item]:
-        closed = self._node.levels[0].covered
-        for place in range(start, min(stop, closed + shift)):
-            yield self._item(*pair_at(place), place - shift)
-        first = max(start - shift - closed, 0)
-        yield from islice(self._node.tail, first, max(stop - shift - closed, first))
+    def _units(self, edit: int) -> Iterator[Item]:
+        """The items from an edit on."""
+        for number in range(edit, len(self._edits)):
+            change = self._edits[number]
+            for place in range(change.new_start, change.new_stop):
+                yield self._item(*self._pair_at(place), None)
+            following = self._edits[number + 1].new_start if number + 1 < len(self._edits) else self._total
+            yield from self._unchanged(change.new_stop, following, change.new_stop - change.old_stop)
+
+    def _unchanged(self, start: int, stop: int, shift: int) -> Iterator[Item]:
+        """Items that were not written to: `shift` places before them, they stood there before."""
+        closed = self._closed + shift
+        for place in range(start, min(stop, closed)):
+            yield self._item(*self._pair_at(place), place - shift)
+        first = max(start - closed, 0)
+        yield from islice(self._node.tail, first, max(stop - closed, first))
+
+    def _bulk(self, group: int, start: int, stop: int, shift: int) -> Iterable[Item]:
+        """The items at the beginning of a full run, which do not end it: all in one, where they can be encoded so."""
+        self._in_bulk = 0
+        if stop - start > 1 and self._node.notes[group] is None and not self._container._marks & EXACT:
+            pairs = map(self._pair_at, range(start, stop))
+            several = dict(pairs) if self._node.kind == nodes.DICT else [value for _, value in pairs]
+            data = self._encoder.packer.pack_several(several)
+            if data is not None:
+                self._in_bulk = stop - start
+                return [Item(data, None, len(data), len(data), 0, volatile=False, large=None)]
+        return self._unchanged(start, stop, shift)
+
+    def rest(self) -> list[Item]:
+        """The items after the last cut, one by one."""
+        if self._in_bulk:
+            start = self._total - self._count()
+            places = range(start, start + self._in_bulk)
+            self._held[:1] = [self._item(*self._pair_at(place), None) for place in places]
+            self._in_bulk = 0
+        return self._held
+
+    def _count(self) -> int:
+        return len(self._held) + (self._in_bulk - 1 if self._in_bulk else 0)
 
     def _pairs(self, start: int) -> Callable[[int], tuple[Any, Any]]:
         """What gives the key and the value at a position from `start` on."""
@@ -151,22 +187,24 @@ class RunCutter:
         weight = len(name) + self._cuts.node_weight
         return Item(name, node.part, len(name) + node.size, weight, token(name or node.part), volatile, large)
 
-    def add(self, unit: Item, *, tested: bool) -> bool:
-        """Take an item; whether it ends its run."""
-        self.held.append(unit)
+    def add(self, unit: Item) -> bool:
+        """See `recutting.Cutter`."""
+        self._held.append(unit)
         self._weight = total = self._weight + unit.weight
-        if not tested or (total < self._full and unit.number > self._chance * unit.weight * total**3):
+        if total < self._full and unit.number > self._chance * unit.weight * total**3:
             return False
         return self._cuts.ends_leaf(unit.number, unit.weight, total)
 
     def close(self) -> Group:
-        """The run of the items it holds."""
-        held, self.held, self._weight = self.held, [], 0
+        """See `recutting.Cutter`."""
+        held, count = self._held, self._count()
+        self._held, self._weight, self._in_bulk = [], 0, 0
         chunk = nodes.leaf_chunk(parts_of(held))
-        entry = Entry(hash_chunk(chunk), len(held), sum(item.size for item in held))
+        entry = Entry(hash_chunk(chunk), count, sum(item.size for item in held))
+        mixed = any(item.part is not None for item in held)
         volatile = any(item.volatile for item in held)
         large = tuple(item.large for item in held if item.large is not None)
-        return Group(entry, len(held), chunk, RunNote(volatile, large) if volatile or large else None)
+        return Group(entry, count, chunk, RunNote(mixed, volatile, large) if mixed or volatile else None)
 
 
 def parts_of(items: list[Item]) -> Parts:

@@ -10,7 +10,7 @@ The first write after a save does that; the ones after it find it done. Nothing 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Final
 
 from holdfast.errors import ErrorCode, InvalidInputError
@@ -22,6 +22,12 @@ ROOT: Final = object()
 
 _KINDS: Final[dict[type, Any]] = {}
 _TEXT: Final = frozenset((str,))
+
+_QUICK_DEPTH: Final = 50
+
+
+class _NotQuickError(Exception):
+    """A value is not one of those that most are."""
 
 
 class Tracked:
@@ -67,10 +73,6 @@ class Tracked:
 
     def _places(self) -> Iterable[tuple[Any, Any]]:
         """Every value with its key or position."""
-        raise NotImplementedError
-
-    def _fill(self, items: Any) -> None:
-        """Take these items as they are, into an empty container."""
         raise NotImplementedError
 
     def _put(self, place: Any, value: Any) -> None:
@@ -160,6 +162,12 @@ def tracked_copy(value: Any, into: Tracked | None = None, *, cls: Any = None) ->
     Raises:
         InvalidInputError: It contains itself (`value-cycle`).
     """
+    if not isinstance(value, Tracked):
+        try:
+            return _quick_copy(value, cls or _KINDS[type(value)], _QUICK_DEPTH)
+        except (_NotQuickError, RecursionError):
+            # Deep, cyclic or partly tracked already: the slow way can do it, or knows what is wrong with it.
+            pass
     outermost = _copied_flat(value, cls or _KINDS[encoded_type(value)])
     # The copies on the way down, each with the containers in it that are still to be copied.
     open_copies = [(value, outermost, _nested(outermost))]
@@ -192,10 +200,46 @@ def tracked_copy(value: Any, into: Tracked | None = None, *, cls: Any = None) ->
     return outermost
 
 
+def _quick_copy(value: Any, cls: Any, depth: int) -> Any:
+    """The copy of a plain value of no great depth; states are made of little else, and have many containers."""
+    if depth == 0:
+        raise _NotQuickError
+    made: Any
+    pairs: Iterable[tuple[Any, Any]]
+    put: Callable[..., None]
+    if cls._plain is dict:
+        made, put, pairs = dict.__new__(cls), dict.__setitem__, value.items()
+        dict.update(made, value)
+        marks = 0 if _TEXT.issuperset(map(type, value)) else EXACT
+    else:
+        made, put, pairs, marks = list.__new__(cls), list.__setitem__, enumerate(value), 0
+        list.extend(made, value)
+    made._place = made._hint = made._writes = made._node = None
+    for place, inner in pairs:
+        kind = type(inner)
+        if kind in PLAIN:
+            continue
+        if kind is dict or kind is list:
+            copied = _quick_copy(inner, _KINDS[kind], depth - 1)
+            copied._place, copied._hint = made, place
+            put(made, place, copied)
+            marks |= copied._marks
+        elif isinstance(inner, Tracked):
+            raise _NotQuickError
+        else:
+            marks |= marks_of(inner)
+    made._marks = marks
+    return made
+
+
 def _copied_flat(value: Any, cls: Any) -> Any:
-    made = cls._plain.__new__(cls)
+    plain = cls._plain
+    made = plain.__new__(cls)
     start(made)
-    made._fill(value)
+    if plain is dict:
+        dict.update(made, value)
+    else:
+        list.extend(made, value)
     return made
 
 

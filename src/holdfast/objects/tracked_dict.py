@@ -33,9 +33,6 @@ class TrackedDict(Tracked, dict[Any, Any]):
     def _places(self) -> Iterable[tuple[Any, Any]]:
         return self.items()
 
-    def _fill(self, items: Any) -> None:
-        dict.update(self, items)
-
     def _put(self, place: Any, value: Any) -> None:
         dict.__setitem__(self, place, value)
 

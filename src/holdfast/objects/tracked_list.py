@@ -13,7 +13,7 @@ from typing import Any, Self, SupportsIndex
 
 from holdfast.objects.tracked import Tracked, start
 from holdfast.objects.trust import PLAIN, is_same
-from holdfast.objects.writes import ListWrites
+from holdfast.objects.writes import MAX_HOLES, ListWrites
 
 
 class TrackedList(Tracked, list[Any]):
@@ -36,9 +36,6 @@ class TrackedList(Tracked, list[Any]):
 
     def _places(self) -> Iterable[tuple[Any, Any]]:
         return enumerate(self)
-
-    def _fill(self, items: Any) -> None:
-        list.extend(self, items)
 
     def _put(self, place: Any, value: Any) -> None:
         list.__setitem__(self, place, value)
@@ -129,8 +126,9 @@ class TrackedList(Tracked, list[Any]):
             return
         writes = self._wrote()
         old = list.__getitem__(self, place)
-        if positions.step in (1, -1):
-            writes.splice(min(positions), max(positions) + 1, 0)
+        first, last = min(positions), max(positions)
+        if positions.step in (1, -1) or len(positions) > MAX_HOLES:
+            writes.splice(first, last + 1, last + 1 - first - len(positions))
         else:
             # From the right, so that the positions of those that are still to go stay what they are.
             for position in sorted(positions, reverse=True):

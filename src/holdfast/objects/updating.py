@@ -50,17 +50,17 @@ class TreeUpdate:
             InvalidInputError: It holds something that cannot be saved.
         """
         node: KeptNode | None = container._node
-        unchanged = container._writes is None and not container._marks
-        if node is None:
-            data = self.packer.pack(container, depth)
-            if unchanged and len(data) <= self.cuts.item_limit:
-                return data
-            return self._anew(container, data, depth)
-        if unchanged or (container._writes is None and not container._marks & VOLATILE):
-            return node
-        if node.kind != nodes.RAW and self._update(container, node, depth):
-            return node
-        return self._anew(container, self.packer.pack(container, depth), depth)
+        if node is not None:
+            if container._writes is None and not container._marks & VOLATILE:
+                return node
+            if node.kind != nodes.RAW and self._update(container, node, depth):
+                return node
+        data = self.packer.pack(container, depth)
+        if len(data) > self.cuts.item_limit:
+            return self._large(container, data, depth)
+        if node is not None or container._writes is not None or container._marks:
+            self._settle(container, None)
+        return data
 
     def pieces(self, data: bytes) -> KeptNode:
         """The node of a value that is cut without regard to what is in it."""
@@ -75,17 +75,14 @@ class TreeUpdate:
             self._sink.put(chunk.hash, chunk.data, None)
         return KeptNode(node.kind, size=node.size, part=node.pack(), pieces=tuple(sink.seen))
 
-    def _anew(self, container: Any, data: bytes, depth: int) -> bytes | KeptNode:
-        """Place a container that is encoded as `data`, without what is remembered of it."""
+    def _large(self, container: Any, data: bytes, depth: int) -> KeptNode:
+        """The node of a container that is encoded as `data`, without what was remembered of it."""
         old: KeptNode | None = container._node
-        if len(data) <= self.cuts.item_limit:
-            self._settle(container, None)
-            return data
+        forget_nodes(container)
         if depth < self.cuts.node_depth and (container._plain is list or data[0] in _MAP_MARKS):
-            forget_nodes(container)
             node = KeptNode(nodes.LIST if container._plain is list else nodes.DICT)
-            self._update(container, node, depth)
-            return node
+            if self._update(container, node, depth):
+                return node
         node = self.pieces(data)
         self._sink.leave_out(old.pieces if old is not None else ())
         self._settle(container, node)
@@ -101,7 +98,7 @@ class TreeUpdate:
         except KeyNotTextError:
             return False
         # Up to here the node is what it was, so that a value that cannot be saved changes nothing.
-        tail = cutter.held if regrouping.to_the_end else node.tail
+        tail = cutter.rest() if regrouping.to_the_end else node.tail
         size = _size_with(node, regions, tail, len(container))
         if size <= self.cuts.item_limit:
             return False

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator
 from itertools import compress, count, islice
 from typing import Any, Final, NamedTuple
 
-_HOLES: Final = 64
+MAX_HOLES: Final = 64
 """So many places where items came or went are told apart; more are joined in pairs, and what lies between counts as
 changed. Every operation looks at them one by one."""
 
@@ -97,7 +97,7 @@ class ListWrites:
         # What came and went again leaves nothing.
         holes[left:right] = [joined] if joined.fresh or joined.start != joined.stop else []
         self._shift += fresh - (stop - start)
-        if len(holes) > _HOLES:
+        if len(holes) > MAX_HOLES:
             self._join_pairs()
 
     def _join_pairs(self) -> None:

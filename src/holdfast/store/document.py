@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.errors import ErrorCode, InvalidInputError
+from holdfast.errors import ConflictError, ErrorCode, InvalidInputError
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.objects.changes import Change
 from holdfast.objects.living import DocumentEncoding, LivingTree
@@ -75,7 +75,13 @@ class TrackedDocument:
         parent: Ref | None,
         on_conflict: OnConflict,
     ) -> Checkpoint:
-        checkpoint = self._commit(encoding.state, draft, expect, parent, on_conflict)
+        try:
+            checkpoint = self._commit(encoding.state, draft, expect, parent, on_conflict)
+        except ConflictError as conflict:
+            if conflict.code is ErrorCode.CHUNKS_GONE:
+                # The store was replaced: nothing of what was saved before can be counted on.
+                self._tree.doubt()
+            raise
         self._tree.confirm(encoding)
         return checkpoint
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import inspect
 import re
 import sys
 from random import Random
@@ -58,12 +59,12 @@ class Saved:
     def check(self, encoding: DocumentEncoding, *, read: bool = True) -> None:
         plain = plain_copy(self.document)
         assert encoding.state.root == encode_state(plain, self.types).root
-        if not read:
-            return
-        loaded = decode_state(
-            encoding.state.root, lambda names: {name: self.store[name] for name in names}, self.types
-        )
-        assert identical(loaded, plain)
+        if read:
+            assert identical(self.load(encoding), plain)
+
+    def load(self, encoding: DocumentEncoding) -> Any:
+        root = encoding.state.root
+        return decode_state(root, lambda names: {name: self.store[name] for name in names}, self.types)
 
 
 @pytest.fixture(scope="module")
@@ -346,6 +347,69 @@ def test_an_encode_function_that_never_says_the_same_twice_is_still_saved():
     loaded = decode_state(encoding.state.root, lambda names: {name: store[name] for name in names}, types)
 
     assert len(loaded) == 20_000
+
+
+def test_a_stack_that_is_nearly_full_is_enough_or_is_named():
+    value: Any = "x" * LIMIT * 2
+    for _ in range(30):
+        value = {"deeper": value, "text": "y" * LIMIT}
+    saved = Saved({"top": value})
+
+    def encode(levels: int) -> DocumentEncoding:
+        return saved.tree.encode() if levels == 0 else encode(levels - 1)
+
+    outcomes = []
+    for left in range(5, 400, 5):
+        saved.document["top"]["deeper"]["deeper"]["left"] = left
+        try:
+            encoding = encode(sys.getrecursionlimit() - left - len(inspect.stack()))
+        except RecursionError:
+            # Not even the call was possible.
+            outcomes.append("no call")
+        except InvalidInputError as error:
+            outcomes.append(str(error.code))
+        else:
+            saved.keep(encoding)
+            assert identical(saved.load(encoding), plain_copy(saved.document))
+            outcomes.append("saved")
+    assert set(outcomes) <= {"no call", "value-too-deep", "saved"}
+    assert outcomes[-1] == "saved"
+    saved.tree.forget()
+    saved.check(saved.save())
+
+
+def test_a_document_may_be_as_deep_as_a_state():
+    value: list[Any] = ["bottom"]
+    for _ in range(9_000):
+        value = [value]
+    saved = Saved([value, "y" * LIMIT])
+    deepest = saved.document
+    while isinstance(deepest[0], list):
+        deepest = deepest[0]
+    deepest.append("new")
+    (change,) = saved.tree.changes()
+    assert (len(change.path), change.path[-1]) == (9_002, 1)
+    encoding = saved.save()
+
+    assert encoding.state.root == encode_state(plain_copy(saved.document), GLOBAL).root
+    assert identical(saved.load(encoding), plain_copy(saved.document))
+    deepest.append(object())
+    with pytest.raises(InvalidInputError):
+        saved.tree.encode()
+    for _ in range(2_000):
+        deepest[:] = [[*deepest[:1]]]
+        deepest = deepest[0]
+    with pytest.raises(InvalidInputError) as caught:
+        saved.tree.encode()
+    assert caught.value.code == "value-too-deep"
+
+
+def test_removing_every_second_of_many_items_is_one_change():
+    saved = Saved([f"item {number}" for number in range(50_000)])
+    del saved.document[1::2]
+
+    assert len(saved.tree.changes()) <= 2
+    saved.check(saved.save())
 
 
 BEHIND_THE_BACK = {

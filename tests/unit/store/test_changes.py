@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import holdfast
@@ -171,7 +173,8 @@ def test_what_cannot_be_a_store_is_refused(target):
 
 
 def test_a_time_out_that_is_no_number_is_refused():
-    for timeout in ("1", None, True):
+    wrong: list[Any] = ["1", None, True]
+    for timeout in wrong:
         with pytest.raises(InvalidInputError):
             holdfast.open("memory:", timeout=timeout)
 

@@ -203,7 +203,7 @@ def test_a_save_that_fails_loses_nothing(backend, clock, reply_lost):
     store.session("s").save(STATE)
     document = store.session("s").document()
     document["messages"].insert(0, {"n": -1})
-    failure = {"after" if reply_lost else "before": failing(io_failed())}
+    failure: dict[str, Any] = {"after" if reply_lost else "before": failing(io_failed())}
     faulty.plan(Fault("commit", **failure), Fault("reader", nth=2, before=failing(io_failed())))
     with pytest.raises(BackendError):
         document.save()
@@ -278,7 +278,8 @@ def test_the_async_document_is_the_same_dict(tmp_path):
             session = store.session("x")
             document = await session.document(default=STATE)
             assert isinstance(document, holdfast.AsyncDocument)
-            assert document == STATE
+            as_dict: Any = document
+            assert as_dict == STATE
             document["messages"].append({"n": 500})
             first = await document.save("one", check=True)
             assert await session.load() == document.plain()

@@ -397,7 +397,8 @@ def test_a_child_of_a_checkpoint_that_is_deleted_meanwhile_leads_past_it(session
     base = session.save({"n": 0})
     parent = session.save({"n": 1})
     session.save({"n": 2})
-    commit, calls = backend.commit, []
+    commit = backend.commit
+    calls: list[object] = []
 
     def racing(batch):
         if not calls:

@@ -1,0 +1,489 @@
+"""The containers of a document: real dicts and lists, each in its one place, that notice every change."""
+
+from __future__ import annotations
+
+import collections
+import copy
+import heapq
+import json
+from multiprocessing.reduction import ForkingPickler
+from typing import Any
+
+import ormsgpack
+import pytest
+
+from holdfast import InvalidInputError
+from holdfast.objects.codec import encode_value
+from holdfast.objects.registry import GLOBAL
+from holdfast.objects.tracked import plain_copy, tracked_copy
+from holdfast.objects.tracked_dict import TrackedDict
+from holdfast.objects.tracked_list import TrackedList
+from holdfast.objects.trust import EXACT, VOLATILE
+from holdfast.testing.values import identical
+
+STATE = {
+    "messages": [{"role": "user", "parts": ["a", "b"]}, {"role": "tool"}],
+    "context": {"n": 1, "deep": {"x": []}},
+}
+
+
+@pytest.fixture
+def document():
+    return tracked_copy(copy.deepcopy(STATE))
+
+
+def containers(value: Any) -> list[Any]:
+    found = [value]
+    for each in found:
+        found += [inner for _, inner in each._places() if isinstance(inner, dict | list)]
+    return found
+
+
+def clean(document: Any) -> None:
+    for each in containers(document):
+        each._writes = None
+
+
+def written(document: Any) -> list[Any]:
+    return [each for each in containers(document) if each._writes is not None]
+
+
+def test_everything_that_reads_dicts_and_lists_can_read_them(document):
+    assert isinstance(document, dict)
+    assert isinstance(document["messages"], list)
+    assert document == STATE
+    assert document == STATE
+    assert json.loads(json.dumps(document)) == STATE
+    assert ormsgpack.unpackb(ormsgpack.packb(document)) == STATE
+    assert repr(document) == repr(STATE)
+    assert [*document] == [*STATE]
+    assert {**document} == STATE
+    assert sorted(document["messages"][0]["parts"], reverse=True) == ["b", "a"]
+    match document:
+        case {"messages": [{"role": role}, *_]}:
+            assert role == "user"
+        case _:
+            pytest.fail("not taken for a dict")
+
+
+def test_they_have_no_public_names_but_those_of_dict_and_list(document):
+    assert {name for name in dir(document) if not name.startswith("_")} == {
+        n for n in dir({}) if not n.startswith("_")
+    }
+    assert {name for name in dir(document["messages"]) if not name.startswith("_")} == {
+        n for n in dir([]) if not n.startswith("_")
+    }
+    with pytest.raises(AttributeError):
+        document.anything = 1
+
+
+READING = """
+    __add__ __class__ __class_getitem__ __contains__ __delattr__ __dir__ __doc__ __eq__ __format__ __ge__
+    __getattribute__ __getitem__ __getstate__ __gt__ __hash__ __init_subclass__ __iter__ __le__ __len__ __lt__ __mul__
+    __ne__ __or__ __reduce__ __repr__ __reversed__ __rmul__ __ror__ __setattr__ __sizeof__ __str__ __subclasshook__
+    count fromkeys get index items keys values
+"""
+
+
+@pytest.mark.parametrize("plain", [dict, list])
+def test_every_method_that_changes_the_plain_type_is_overridden(plain):
+    cls = {dict: TrackedDict, list: TrackedList}[plain]
+    inherited = {name for name in dir(plain) if getattr(cls, name) == getattr(plain, name)}
+
+    assert inherited - set(READING.split()) == set()
+
+
+MUTATIONS = {
+    "set": lambda d: d["context"].__setitem__("n", 2),
+    "set new": lambda d: d["context"].__setitem__("new", 2),
+    "del": lambda d: d["context"].__delitem__("n"),
+    "pop": lambda d: d["context"].pop("n"),
+    "popitem": lambda d: d["context"].popitem(),
+    "dict clear": lambda d: d["context"].clear(),
+    "update": lambda d: d["context"].update(n=5),
+    "setdefault": lambda d: d["context"].setdefault("new", []),
+    "or": lambda d: d["context"].__ior__({"n": 3}),
+    "dict init": lambda d: d["context"].__init__(n=7),
+    "set item": lambda d: d["messages"].__setitem__(-1, 0),
+    "set slice": lambda d: d["messages"].__setitem__(slice(0, 1), [1, 2]),
+    "set steps": lambda d: d["messages"].__setitem__(slice(None, None, 2), [1]),
+    "del item": lambda d: d["messages"].__delitem__(0),
+    "del slice": lambda d: d["messages"].__delitem__(slice(0, 1)),
+    "del steps": lambda d: d["messages"].__delitem__(slice(None, None, 2)),
+    "append": lambda d: d["messages"].append(1),
+    "extend": lambda d: d["messages"].extend([1]),
+    "add": lambda d: d["messages"].__iadd__([1]),
+    "multiply": lambda d: d["messages"].__imul__(2),
+    "insert": lambda d: d["messages"].insert(0, 1),
+    "list pop": lambda d: d["messages"].pop(0),
+    "remove": lambda d: d["messages"].remove({"role": "tool"}),
+    "list clear": lambda d: d["messages"].clear(),
+    "sort": lambda d: d["messages"].sort(key=len),
+    "reverse": lambda d: d["messages"].reverse(),
+    "list init": lambda d: d["messages"].__init__([1]),
+}
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_change_is_noticed_where_it_is_made_and_above(document, name):
+    clean(document)
+    MUTATIONS[name](document)
+    target = document["context" if "context" in MUTATIONS[name].__code__.co_consts else "messages"]
+
+    assert target._writes is not None
+    assert id(target) in document._writes.children
+    plain = copy.deepcopy(STATE)
+    MUTATIONS[name](plain)
+    assert identical(plain_copy(document), plain)
+
+
+def test_reading_is_no_change(document):
+    clean(document)
+    _ = (
+        document["messages"][0]["parts"][:],
+        document.get("x"),
+        list(document.items()),
+        document | {},
+        [1] + document["messages"],
+    )
+    _ = (
+        document["messages"] * 2,
+        document["messages"].copy(),
+        document.copy(),
+        document == {},
+        document["context"].get("n"),
+    )
+
+    assert written(document) == []
+
+
+@pytest.mark.parametrize(
+    "nothing",
+    [
+        lambda d: d.update(context=d["context"]),
+        lambda d: d.__setitem__("context", d["context"]),
+        lambda d: d["context"].__setitem__("n", 1),
+        lambda d: d["messages"].__setitem__(slice(None), list(d["messages"])),
+        lambda d: d["messages"].__setitem__(0, d["messages"][0]),
+        lambda d: d["messages"].extend([]),
+        lambda d: d["messages"].__delitem__(slice(5, 9)),
+        lambda d: d["context"]["deep"].clear(),
+        lambda d: d.__setitem__("context", d["context"].__ior__({})),
+    ],
+)
+def test_writing_what_is_there_already_is_no_change(document, nothing):
+    document["context"]["deep"].clear()
+    clean(document)
+    nothing(document)
+
+    assert written(document) == []
+
+
+def test_zeros_and_nans_are_told_apart():
+    document = tracked_copy({"zero": 0.0, "one": 1})
+    document["zero"] = -0.0
+    document["one"] = True
+
+    assert identical(plain_copy(document), {"zero": -0.0, "one": True})
+
+
+def test_what_is_put_in_is_copied_in(document):
+    message: dict[str, Any] = {"role": "user", "parts": [{}]}
+    document["messages"].append(message)
+    message["parts"][0]["later"] = 1
+    message.clear()
+
+    assert document["messages"][-1] == {"role": "user", "parts": [{}]}
+    assert all(type(each) in (TrackedDict, TrackedList) for each in containers(document))
+
+
+def test_a_container_that_has_its_place_is_copied_when_it_is_put_elsewhere(document):
+    other = tracked_copy({"x": []})
+    for target in (document["context"], other):
+        target["copy"] = document["messages"]
+        assert target["copy"] is not document["messages"]
+        assert target["copy"] == document["messages"]
+        target["copy"][0]["parts"].append("c")
+    assert document["messages"] == STATE["messages"]
+
+
+def test_what_is_taken_out_stands_on_its_own(document):
+    taken = [document["messages"].pop(0), document.pop("context")]
+    clean(document)
+    taken[0]["parts"].append("c")
+    taken[1]["n"] = 2
+
+    assert written(document) == []
+    assert document == {"messages": [{"role": "tool"}]}
+
+
+REMOVALS = {
+    "pop": lambda d: d.pop("x"),
+    "del": lambda d: d.__delitem__("x"),
+    "popitem": lambda d: d.popitem(),
+    "clear": lambda d: d.clear(),
+    "set": lambda d: d.__setitem__("x", 1),
+    "update": lambda d: d.update(x=1),
+    "or": lambda d: d.__ior__({"x": {}}),
+    "list pop": lambda d: d["list"].pop(),
+    "list del": lambda d: d["list"].__delitem__(1),
+    "list remove": lambda d: d["list"].remove({"a": 1}),
+    "list clear": lambda d: d["list"].clear(),
+    "list set": lambda d: d["list"].__setitem__(1, 2),
+    "slice": lambda d: d["list"].__setitem__(slice(0, 2), [3]),
+    "del slice": lambda d: d["list"].__delitem__(slice(1, None)),
+    "steps": lambda d: d["list"].__setitem__(slice(None, None, -1), [1, 2]),
+    "del steps": lambda d: d["list"].__delitem__(slice(1, None, 2)),
+    "multiply": lambda d: d["list"].__imul__(0),
+    "init": lambda d: d["list"].__init__(),
+}
+
+
+@pytest.mark.parametrize("name", REMOVALS)
+def test_every_way_to_take_something_out_lets_go_of_it(name):
+    in_list = name.startswith(("list", "slice", "steps", "del ", "multiply", "init"))
+    document = tracked_copy({"list": [0, {"a": 1}], "x": {"a": 1}})
+    leaving = document["list"][1] if in_list else document["x"]
+    REMOVALS[name](document)
+    clean(document)
+    leaving["later"] = 1
+    assert written(document) == []
+    document["back"] = leaving
+    assert document["back"] is leaving
+
+
+def test_what_is_taken_out_and_put_back_is_the_same_and_counts_again(document):
+    taken = document["messages"].pop(0)
+    document["context"]["moved"] = taken
+    clean(document)
+    taken["parts"].append("c")
+
+    assert document["context"]["moved"] is taken
+    assert document["context"]["moved"]["parts"] == ["a", "b", "c"]
+    assert taken["parts"] in written(document)
+    document["messages"][:0] = [document["context"].pop("moved"), taken]
+    assert document["messages"][0] is taken
+    assert document["messages"][1] is not taken
+
+
+def test_items_that_change_places_within_a_list_keep_their_identity(document):
+    first, second = document["messages"]
+    document["messages"][:] = [second, first, {"role": "new"}]
+    assert document["messages"][0] is second
+    assert document["messages"][1] is first
+    document["messages"][::2] = [first, second]
+    assert document["messages"][2] is second
+    assert document["messages"][0] is not first
+    assert document["messages"][0] == first
+
+
+def test_the_usual_idioms_work(document):
+    document["messages"] += [{"role": "a"}]
+    document["context"] |= {"k": 1}
+    document["context"]["n"] += 1
+    document["messages"][0]["parts"][0] += "!"
+    document["messages"][0], document["messages"][1] = document["messages"][1], document["messages"][0]
+    heapq.nsmallest(1, document["messages"], key=len)
+
+    assert document == {
+        "messages": [{"role": "tool"}, {"role": "user", "parts": ["a!", "b"]}, {"role": "a"}],
+        "context": {"n": 2, "deep": {"x": []}, "k": 1},
+    }
+
+
+def cyclic() -> list[Any]:
+    value: list[Any] = [{}]
+    value[0]["up"] = value
+    return value
+
+
+@pytest.mark.parametrize(
+    "attempt",
+    [
+        lambda d: d.__setitem__("x", cyclic()),
+        lambda d: d["messages"].append(cyclic()),
+        lambda d: d["messages"].extend([1, cyclic()]),
+        lambda d: d["messages"].__setitem__(slice(0, 2), [cyclic()]),
+        lambda d: d["messages"].insert(0, {"in": cyclic()}),
+        lambda d: d.update(a=1, b=cyclic()),
+        lambda d: d["context"].setdefault("x", cyclic()),
+        lambda d: d["context"].__setitem__("self", d),
+        lambda d: d["context"]["deep"].__setitem__("up", [{"it": d["context"]}]),
+        lambda d: d["context"]["deep"]["x"].append(d["context"]["deep"]["x"]),
+    ],
+)
+def test_a_cycle_is_refused_and_changes_nothing(document, attempt):
+    clean(document)
+    with pytest.raises(InvalidInputError) as refusal:
+        attempt(document)
+
+    assert refusal.value.code == "value-cycle"
+    assert refusal.value.hint
+    assert document == STATE
+    assert written(document) == []
+
+
+def test_a_container_taken_out_cannot_be_put_into_itself(document):
+    context = document.pop("context")
+    with pytest.raises(InvalidInputError) as refusal:
+        context["deep"]["x"].append(context)
+
+    assert refusal.value.code == "value-cycle"
+    assert context == STATE["context"]
+
+
+def test_a_refused_extend_leaves_the_detached_ones_alone(document):
+    taken = document["messages"].pop()
+    with pytest.raises(InvalidInputError):
+        document["messages"].extend([taken, cyclic()])
+    document["messages"].append(taken)
+
+    assert document["messages"][-1] is taken
+
+
+def failing_iterator():
+    yield 1
+    raise RuntimeError("half-way")
+
+
+def test_an_iterator_that_fails_half_way_changes_nothing(document):
+    for attempt in (
+        document["messages"].extend,
+        document["messages"].__iadd__,
+        lambda it: document["messages"].__setitem__(slice(0, 1), it),
+        lambda it: document.update(("k", value) for value in it),
+    ):
+        with pytest.raises(RuntimeError, match="half-way"):
+            attempt(failing_iterator())
+    assert document == STATE
+
+
+def test_a_sort_that_fails_half_way_leaves_everything_in_doubt(document):
+    document["numbers"] = [3, 1, 2, "x", 0]
+    clean(document)
+    with pytest.raises(TypeError):
+        document["numbers"].sort()
+
+    assert sorted(map(str, document["numbers"])) == ["0", "1", "2", "3", "x"]
+    assert document["numbers"]._writes.unsure
+
+
+@pytest.mark.parametrize(
+    ("attempt", "error"),
+    [
+        (lambda d: d["messages"].pop(9), IndexError),
+        (lambda d: d["messages"][0]["parts"].__setitem__(9, 1), IndexError),
+        (lambda d: d["context"]["deep"]["x"].pop(), IndexError),
+        (lambda d: d["context"]["deep"]["x"].remove(1), ValueError),
+        (lambda d: d["messages"].__setitem__("a", 1), TypeError),
+        (lambda d: d["messages"].__delitem__("a"), TypeError),
+        (lambda d: d["messages"].__setitem__(slice(None, None, 2), [1, 2, 3]), ValueError),
+        (lambda d: d["messages"].__setitem__(slice(0, 1), 5), TypeError),
+        (lambda d: d["messages"].__imul__("a"), TypeError),
+        (lambda d: d.pop("nowhere"), KeyError),
+        (lambda d: d.__delitem__("nowhere"), KeyError),
+        (lambda d: d["context"]["deep"].__setitem__([], 1), TypeError),
+        (lambda d: TrackedDict().popitem(), KeyError),
+        (lambda d: d.update(5), TypeError),
+    ],
+)
+def test_what_fails_for_the_plain_type_fails_alike(document, attempt, error):
+    clean(document)
+    with pytest.raises(error):
+        attempt(document)
+    with pytest.raises(error):
+        attempt(copy.deepcopy(STATE))
+
+    assert document == STATE
+    assert written(document) == []
+
+
+def test_copies_are_plain(document):
+    shallow, deep = copy.copy(document), copy.deepcopy(document)
+    sent = ForkingPickler.loads(ForkingPickler.dumps(document))
+
+    assert type(shallow) is type(document.copy()) is dict
+    assert shallow["messages"] is document["messages"]
+    for each in (deep, sent, plain_copy(document)):
+        assert identical(each, STATE)
+    assert type(document["messages"] + []) is type(document["messages"][:]) is list
+    assert type(document | {}) is dict
+
+
+def test_a_copy_goes_as_deep_as_a_state_may():
+    value: list[Any] = []
+    for _ in range(9_000):
+        value = [value]
+    document = tracked_copy(value)
+
+    copied, depth = plain_copy(document), 0
+    while copied:
+        assert type(copied) is list
+        (copied,), depth = copied, depth + 1
+    assert depth == 9_000
+
+
+def test_a_plain_copy_shares_nothing_that_can_change(document):
+    document["tags"] = {1, 2}
+    document["pair"] = ([1], document["messages"])
+    made = plain_copy(document)
+    document["tags"].add(3)
+    document["pair"][0].append(2)
+
+    assert made["tags"] == {1, 2}
+    assert made["pair"][0] == [1]
+    assert identical(made["pair"][1], STATE["messages"])
+
+
+class Text(str):
+    __slots__ = ()
+
+
+@pytest.mark.parametrize(
+    ("value", "marks"),
+    [
+        ({1}, VOLATILE),
+        ((1, [2]), VOLATILE),
+        ((1, ("x", b"y")), 0),
+        (bytearray(), VOLATILE | EXACT),
+        (collections.OrderedDict(), VOLATILE | EXACT),
+        (collections.deque(), VOLATILE | EXACT),
+        (Text("x"), VOLATILE | EXACT),
+        (1 << 80, 0),
+        (b"x", 0),
+        (1j, 0),
+    ],
+)
+def test_what_cannot_be_tracked_is_marked_all_the_way_up(document, value, marks):
+    document["messages"][0]["parts"].append(value)
+
+    assert [each._marks for each in (document, document["messages"], document["messages"][0])] == [marks] * 3
+    assert document["context"]._marks == 0
+    assert tracked_copy({"x": [value]})._marks == marks
+
+
+def test_keys_that_are_no_text_are_marked(document):
+    document["context"][1] = 2
+
+    assert document._marks == EXACT
+    assert tracked_copy([{1: 2}])._marks == EXACT
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        STATE,
+        {"a": [{"b": bytearray(b"x"), 1: "\udc80"}], "t": ([1], {2: 3})},
+        [[[[[["deep"]]]]]] * 3,
+    ],
+)
+def test_they_are_encoded_as_the_dicts_and_lists_they_equal(state):
+    document = tracked_copy(copy.deepcopy(state))
+    plain = encode_value(state, GLOBAL)
+
+    assert encode_value(document, GLOBAL) == plain
+    assert encode_value([(document, 1)], GLOBAL) == encode_value([(state, 1)], GLOBAL)
+    nested, tracked = state, document
+    for _ in range(300):
+        nested, tracked = [nested], [tracked]
+    assert encode_value(tracked, GLOBAL) == encode_value(nested, GLOBAL)
