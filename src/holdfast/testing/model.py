@@ -104,7 +104,7 @@ class ModelSession:
         line = self.store.lines.get(self.id)
         existing = self._with_key(line, key, state)
         if existing is not None and line is not None:
-            self.branch, self.expected = existing.branch, existing.id
+            # Nothing was written, so the writer stands where it stood.
             return line.shown(existing)
         branch, onto = self._place(line, expected, parent, on_conflict)
         line = self._claimed()
@@ -131,8 +131,8 @@ class ModelSession:
         """A copy of a state; seeing the tip sets what the next save expects, and so does seeing that there is none."""
         try:
             found = self._resolve(ref)
-        except NotFoundError:
-            if default is _ANY:
+        except NotFoundError as missing:
+            if default is _ANY or missing.code is ErrorCode.REF_AMBIGUOUS:
                 raise
             if ref == "@":
                 self.expected = None
@@ -261,7 +261,9 @@ class ModelSession:
     ) -> tuple[str, ModelCheckpoint | None]:
         """The branch a save goes to, and the checkpoint it becomes a child of."""
         heads = self.store.branches(self.id)
-        if heads and self.branch not in heads:
+        # A branch whose last checkpoint was deleted comes back with the next save.
+        once_there = line is not None and any(each.branch == self.branch for each in line.history)
+        if heads and self.branch not in heads and not once_there:
             raise _error(NotFoundError, ErrorCode.BRANCH_MISSING, f"no branch {self.branch}")
         head = heads.get(self.branch)
         base = None if parent is None else self._resolve(parent)
