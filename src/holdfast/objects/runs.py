@@ -76,7 +76,7 @@ class RunCutter:
         stop = self._edits[edit].new_start
         closed = max(start, min(stop, self._closed + shift))
         self._pair_at = self._pairs(start)
-        self._held = [*self._bulk(group, start, closed, shift), *self._unchanged(closed, stop, shift)]
+        self._held = [*self._bulk(group, start, closed, shift), *self._remembered(closed, stop, shift)]
         self._weight = sum(item.weight for item in self._held)
         return self._units(edit)
 
@@ -91,11 +91,14 @@ class RunCutter:
 
     def _unchanged(self, start: int, stop: int, shift: int) -> Iterator[Item]:
         """Items that were not written to: `shift` places before them, they stood there before."""
-        closed = self._closed + shift
-        for place in range(start, min(stop, closed)):
+        for place in range(start, min(stop, self._closed + shift)):
             yield self._item(*self._pair_at(place), place - shift)
-        first = max(start - closed, 0)
-        yield from islice(self._node.tail, first, max(stop - closed, first))
+        yield from self._remembered(start, stop, shift)
+
+    def _remembered(self, start: int, stop: int, shift: int) -> list[Item]:
+        """Those of them that stood in the run at the end."""
+        first = max(start - self._closed - shift, 0)
+        return self._node.tail[first : max(stop - self._closed - shift, first)]
 
     def _bulk(self, group: int, start: int, stop: int, shift: int) -> Iterable[Item]:
         """The items at the beginning of a full run, which do not end it: all in one, where they can be encoded so."""

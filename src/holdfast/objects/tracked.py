@@ -11,6 +11,7 @@ The first write after a save does that; the ones after it find it done. Nothing 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from typing import Any, ClassVar, Final
 
 from holdfast.errors import ErrorCode, InvalidInputError
@@ -56,16 +57,19 @@ class Tracked:
     def _wrote(self) -> Any:
         """Return where to note a write, and see to it that everything above knows that there is one."""
         if self._writes is None:
-            self._writes = self._new_writes()
-            inner, outer = self, self._place
+            line: list[Any] = [self]
+            outer = self._place
             while outer is not None and outer is not ROOT:
-                known = outer._writes is not None
-                if not known:
+                line.append(outer)
+                if outer._writes is not None:
+                    break
+                outer = outer._place
+            # From above, so that whoever has notes is known all the way up, even if Ctrl-C comes in between.
+            for outer, inner in pairwise(reversed(line)):
+                if outer._writes is None:
                     outer._writes = outer._new_writes()
                 outer._writes.children[id(inner)] = inner
-                if known:
-                    break
-                inner, outer = outer, outer._place
+            self._writes = self._new_writes()
         return self._writes
 
     def _new_writes(self) -> Any:
@@ -86,7 +90,8 @@ class Tracked:
     def _mark(self, marks: int) -> None:
         """Something with these marks has come into it."""
         outer: Any = self
-        while outer is not None and outer is not ROOT and outer._marks & marks != marks:
+        # All the way up, whatever is there already: a mark may have been taken off above.
+        while marks and outer is not None and outer is not ROOT:
             outer._marks |= marks
             outer = outer._place
 

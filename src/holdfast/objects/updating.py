@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from holdfast.objects import nodes
+from holdfast.objects import nodes, wire
 from holdfast.objects.cutting import Cuts
 from holdfast.objects.item_packing import ItemPacker
 from holdfast.objects.kept import Item, KeptNode, NewChunks
@@ -176,8 +176,8 @@ def _edits(container: Any, node: KeptNode) -> list[Edit]:
 
 
 def _size_with(node: KeptNode, regions: list[Region], tail: list[Item], count: int) -> int:
-    size = len(Node(node.kind, count, 0, [], []).header()) + sum(item.size for item in tail)
-    size += node.levels[0].size
+    header = wire.array_header if node.kind == nodes.LIST else wire.map_header
+    size = len(header(count)) + node.levels[0].size + sum([item.size for item in tail])
     for start, stop, groups in regions:
         size += sum(group.entry.size for group in groups)
         size -= sum(entry.size for entry in node.levels[0].entries[start:stop])

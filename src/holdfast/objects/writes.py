@@ -94,9 +94,10 @@ class ListWrites:
             begin = min(start, hole.start + shift)
             old_start = begin - shift
         joined = Hole(old_start, old_stop, end - begin - (stop - start) + fresh)
+        # First, so that the lengths do not add up if Ctrl-C comes in between.
+        self._shift += fresh - (stop - start)
         # What came and went again leaves nothing.
         holes[left:right] = [joined] if joined.fresh or joined.start != joined.stop else []
-        self._shift += fresh - (stop - start)
         if len(holes) > MAX_HOLES:
             self._join_pairs()
 

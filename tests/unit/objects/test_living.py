@@ -191,6 +191,27 @@ def test_a_long_text_in_a_full_run_is_not_cut_again():
     saved.check(encoding)
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [
+        lambda number: "long" * 5_000 + str(number),
+        lambda number: ["item " * 10] * 500 + [number],
+        lambda number: {number},
+        lambda number: bytearray(b"%d" % number),
+        lambda number: {number: "no text"},
+        lambda number: (number, "\udc80"),
+    ],
+)
+@pytest.mark.parametrize("make", [list, lambda items: {f"key {n}": item for n, item in enumerate(items)}])
+def test_a_run_of_values_of_every_kind_is_encoded_again_as_it_was(odd, make):
+    items = [odd(number) if number % 3 else "x" * 40 for number in range(250)]
+    saved = Saved(make(items))
+    places = list(saved.document) if isinstance(saved.document, dict) else range(250)
+    for place in (249, 120, 121, 7, 3):
+        saved.document[places[place]] = "another"
+        saved.check(saved.save())
+
+
 def test_a_value_that_cannot_be_tracked_is_saved_when_it_changed_and_only_then():
     saved = Saved({"sets": [{number} for number in range(10_000)], "plain": ["x" * 50] * 5_000})
     assert saved.save().state.chunks == ()

@@ -277,6 +277,15 @@ def test_items_that_change_places_within_a_list_keep_their_identity(document):
     assert document["messages"][0] == first
 
 
+@pytest.mark.parametrize(("start", "stop"), [(0, 3), (2, 5), (1, 4), (0, 0), (5, 5)])
+def test_equal_items_are_not_counted_from_both_ends(start, stop):
+    document = tracked_copy(["a"] * 5)
+    document[:] = document[start:stop]
+    assert document == ["a"] * (stop - start)
+    document[:] = ["a"] * 4
+    assert document == ["a"] * 4
+
+
 def test_the_usual_idioms_work(document):
     document["messages"] += [{"role": "a"}]
     document["context"] |= {"k": 1}
