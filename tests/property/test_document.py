@@ -293,6 +293,9 @@ class Both:
             encoding, model = self.under_way.pop(0)
             if stored:
                 self.store.update((chunk.hash, chunk.data) for chunk in encoding.state.chunks)
+                # Whatever else there was is gone: nothing but the newest state can be counted on.
+                needed = {chunk.hash for chunk in encode_state(model, GLOBAL, cuts=SMALL).chunks}
+                self.store = {name: data for name, data in self.store.items() if name in needed}
                 assert identical(self.load(encoding.state.root), model)
                 self.tree.confirm(encoding)
                 self.saved = model

@@ -119,6 +119,7 @@ class TreeUpdate:
 
     def _settle(self, container: Any, node: KeptNode | None) -> None:
         """All of a container has been encoded, and nothing in it has a node of its own."""
+        # What they remember is not part of this tree, and may be gone from the store when they are needed again.
         forget_nodes(container)
         container._node = node
         to_do = [container]
