@@ -11,7 +11,7 @@ import operator
 from collections import deque
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.property.test_tree import SMALL
 
@@ -43,6 +43,8 @@ PALETTE: list[Any] = [
     *(
         {"rows": [{"id": 1, "text": "t" * 25}] * 8},
         {"wide": {f"k{n}": n for n in range(40)}},
+        {"k" * 60: 1, "short": ["value"] * 4},
+        [["just over the limit", "x" * 30]] * 6,
         list(range(100)),
     ),
     *({1: 2}, {None: ["x"] * 20}, {"\udc80": 1, "a": "b" * 60}, {"mixed": 1, (1, 2): [3]}),
@@ -178,7 +180,7 @@ class Both:
         target[list(target)[at]] = value
 
     def dict_set_odd_key(self, target: Any, value: Any, at: int, *_: Any) -> None:
-        target[[1, (1, 2), None, "\udc80", 1.0, True][at % 6]] = value
+        target[[1, (1, 2), None, "\udc80", 1.0, True, "too long" * 6][at % 7]] = value
 
     def dict_delete(self, target: Any, _value: Any, at: int, *_: Any) -> None:
         del target[list(target)[at]]
@@ -400,6 +402,15 @@ FIRST = st.one_of(
 )
 
 
+# Back to the state that is stored, while another is on its way there.
+THERE_AND_BACK = [
+    ("do", 0, ("list_append", "dict_set"), 1, 0, 0, 0),
+    ("save", "under way"),
+    ("do", 0, ("list_delete", "dict_delete"), 0, -1, 0, 0),
+]
+
+
+@example(["x"], THERE_AND_BACK)
 @given(FIRST, st.lists(STEPS, min_size=12, max_size=40))
 def test_a_document_is_its_plain_value_and_has_its_root(first, steps):
     run(first, steps)

@@ -26,6 +26,7 @@ SMALL = Cuts(
     piece_mean=256,
     piece_max=1024,
     node_depth=8,
+    node_limit=240,
 )
 
 
@@ -34,6 +35,7 @@ class Chunks(dict[ChunkHash, bytes]):
 
     def save(self, value: Any, memo: Any = None) -> EncodedState:
         encoded = encode_state(value, GLOBAL, memo, cuts=SMALL)
+        assert all(len(chunk.data) <= SMALL.largest_chunk() for chunk in encoded.chunks)
         self.update((chunk.hash, chunk.data) for chunk in encoded.chunks)
         return encoded
 
@@ -86,10 +88,18 @@ def test_the_root_does_not_depend_on_the_edits_that_led_there(items, edits):
         assert identical(chunks.load(encoded.root), {"log": version, "n": len(version)})
 
 
-@given(st.lists(st.tuples(st.text(max_size=8), ITEMS), max_size=120), EDITS)
-def test_dicts_keep_their_order_and_their_root(pairs, edits):
+# Around the limit of what may be a key of a dict that is cut by its pairs, 48 bytes encoded, and above.
+KEYS = st.text(max_size=8) | st.sampled_from(["k" * 45, "k" * 46, "k" * 47, "\u00fc" * 23, "long" * 30])
+
+
+@given(
+    st.lists(st.tuples(KEYS, ITEMS), max_size=120),
+    st.lists(st.tuples(st.sampled_from(["append", "set", "insert", "delete"]), st.integers(0, 99), ITEMS)),
+    st.sampled_from(["", "k" * 44]),
+)
+def test_dicts_keep_their_order_and_their_root(pairs, edits, long):
     chunks, memo = Chunks(), None
-    for version in edited(pairs, [(kind, at, (f"k{at}", item)) for kind, at, item in edits]):
+    for version in edited(pairs, [(kind, at, (f"{long}k{at}", item)) for kind, at, item in edits]):
         state = dict(version)
         encoded = chunks.save(state, memo)
         memo = encoded.memo
@@ -109,6 +119,37 @@ def test_nodes_in_nodes_keep_their_root(tables, edits, which):
         memo = encoded.memo
         assert encoded.root == encode_state(state, GLOBAL, cuts=SMALL).root
         assert identical(chunks.load(encoded.root), state)
+
+
+NESTED = st.recursive(
+    st.text(max_size=60) | st.lists(st.integers(0, 9), min_size=45, max_size=60),
+    lambda inner: st.lists(inner, max_size=6) | st.dictionaries(KEYS, inner, max_size=6),
+    max_leaves=60,
+)
+
+
+@given(NESTED, NESTED)
+def test_many_values_just_over_the_limit_keep_their_roots_and_small_nodes(first, second):
+    chunks, memo = Chunks(), None
+    for state in (first, [first, second], {"a": [second], "b": first}, second):
+        encoded = chunks.save(state, memo)
+        memo = encoded.memo
+        assert encoded.root == encode_state(state, GLOBAL, cuts=SMALL).root
+        assert identical(chunks.load(encoded.root), state)
+        # Nothing is counted on that is not part of this tree: the store may not have it.
+        assert memo.chunks == {chunk.hash for chunk in encode_state(state, GLOBAL, cuts=SMALL).chunks}
+
+
+@pytest.mark.parametrize("odd", [1, "too long" * 9, "\udc80"], ids=["number", "long", "surrogate"])
+def test_what_was_made_of_a_dict_before_an_odd_key_came_up_is_not_counted_on(odd):
+    table: dict[Any, Any] = {f"k{n}": "x" * 20 for n in range(60)}
+    chunks = Chunks()
+    memo = chunks.save({"table": table, "n": 1}).memo
+    state = {"table": {"new": 2, **table, odd: 1}, "n": 2}
+    after, fresh = chunks.save(state, memo), encode_state(state, GLOBAL, cuts=SMALL)
+    assert after.root == fresh.root
+    assert after.memo.chunks == {chunk.hash for chunk in fresh.chunks}
+    assert {chunk.hash for chunk in after.chunks} <= after.memo.chunks
 
 
 @given(st.lists(values(), max_size=20), st.lists(values(), max_size=20))
@@ -150,6 +191,47 @@ def test_an_encode_function_that_never_says_the_same_twice_is_still_saved():
     loaded = decode_state(encoded.root, lambda names: {name: store[name] for name in names}, types)
     assert len(loaded) == 100
     assert loaded == sorted(loaded)
+
+
+@pytest.mark.parametrize("tracked", [False, True], ids=["plain", "document"])
+@pytest.mark.parametrize(
+    "around",
+    [
+        lambda d: d,
+        lambda d: [d, ["x" * 9] * 40],
+        lambda d: [0] * 40 + [d],
+        lambda d: {"log": ["x" * 9] * 40, "d": d},
+    ],
+    ids=["small", "in a list", "in a run", "in a dict"],
+)
+def test_a_dict_that_changes_while_it_is_encoded_is_still_a_dict(around, tracked):
+    from holdfast.objects.living import LivingTree
+    from holdfast.objects.registry import TypeRegistry
+    from holdfast.objects.tracked import tracked_copy
+
+    class Odd:
+        changed = 0
+
+    target: Any = {"a": (Odd(),), "b": 2, "c": 3}
+
+    def encode(_odd: Odd) -> int:
+        if Odd.changed < 4:
+            Odd.changed += 1
+            target[f"new {Odd.changed}"] = Odd.changed
+        return 1
+
+    types = TypeRegistry()
+    types.register(Odd, encode=encode, decode=lambda n: n)
+    state = around(target)
+    if tracked:
+        state = tracked_copy(state)
+        inner = [state, *(state.values() if isinstance(state, dict) else state)]
+        target = next(each for each in inner if isinstance(each, dict) and "a" in each)
+        encoded = LivingTree(state, types, cuts=SMALL).encode().state
+    else:
+        encoded = encode_state(state, types, cuts=SMALL)
+    store = {chunk.hash: chunk.data for chunk in encoded.chunks}
+    assert decode_state(encoded.root, lambda names: {name: store[name] for name in names}, types)
 
 
 def test_the_path_of_what_cannot_be_saved_is_that_in_the_whole_state():

@@ -7,7 +7,6 @@ bytes are those of a run that held no bytes at all holds no bytearray either.
 
 from __future__ import annotations
 
-import gc
 from typing import Any, Final
 
 import ormsgpack
@@ -29,6 +28,8 @@ class BulkPacker:
     def __init__(self, types: TypeRegistry) -> None:
         self._types = types
         self._failure: BaseException | None = None
+        self._asked = False
+        """Whether a callback ran."""
 
     def pack(self, value: Any) -> bytes:
         """The encoded value.
@@ -36,9 +37,11 @@ class BulkPacker:
         Raises:
             InvalidInputError: It cannot be saved.
         """
+        self._asked = False
         try:
-            return ormsgpack.packb(value, self._answer, wire.PACK_OPTIONS)
-        except (TypeError, RecursionError):
+            packed = ormsgpack.packb(value, self._answer, wire.PACK_OPTIONS)
+            return packed if not self._asked else checked(packed)
+        except (TypeError, RecursionError, ValueError):
             # ormsgpack swallows what a callback raises; Ctrl-C and the like must not end here.
             if self._failure is not None and not isinstance(self._failure, Exception):
                 raise self._failure from None
@@ -46,6 +49,7 @@ class BulkPacker:
             return encode_value(value, self._types)
 
     def _answer(self, value: Any) -> ormsgpack.Fragment:
+        self._asked = True
         try:
             return ormsgpack.Fragment(encode_value(value, self._types))
         except BaseException as error:
@@ -53,15 +57,28 @@ class BulkPacker:
             raise
 
 
-def has_binary(items: list[Any], encoded: bytes | memoryview) -> bool:
+def checked(packed: bytes) -> bytes:
+    """The bytes of a value for which callbacks ran.
+
+    While one runs, it may change a dict that is being written, or another thread may: the header of the dict would then
+    belie its pairs.
+
+    Raises:
+        ValueError: They are not the bytes of one value.
+    """
+    # This looks at the structure and builds nothing.
+    ormsgpack.Fragment(packed)
+    return packed
+
+
+def has_binary(items: list[Any], encoded: bytes) -> bool:
     """Whether there are bytes among the values of these items.
 
     Raises:
         UnaskedError: There is a bytearray or the like, which was written as bytes.
     """
-    data = bytes(encoded) if isinstance(encoded, memoryview) else encoded
     # The marks of binary data; where none of them occurs, nothing of the kind was written. They occur by chance too.
-    if not (b"\xc4" in data or b"\xc5" in data or b"\xc6" in data):
+    if not (b"\xc4" in encoded or b"\xc5" in encoded or b"\xc6" in encoded):
         return False
     found = False
     level: list[Any] = items
@@ -70,5 +87,15 @@ def has_binary(items: list[Any], encoded: bytes | memoryview) -> bool:
         if not _UNASKED.isdisjoint(kinds):
             raise UnaskedError
         found = found or bytes in kinds
-        level = gc.get_referents(*[item for item in level if type(item) is dict or type(item) is list])
+        below: list[Any] = []
+        # Keys are text here: any other would have been asked about.
+        if dict in kinds:
+            for item in level:
+                if type(item) is dict:
+                    below += item.values()
+        if list in kinds:
+            for item in level:
+                if type(item) is list:
+                    below += item
+        level = below
     return found

@@ -10,7 +10,7 @@ from typing import Any
 
 from holdfast.errors import ErrorCode, InvalidInputError, StateError
 from holdfast.objects.registry import TypeRegistry
-from holdfast.objects.unpacking import NotReadError, Unpacker
+from holdfast.objects.unpacking import NotReadError, Unpacker, frame, unframe
 
 
 def encode_value(value: Any, types: TypeRegistry) -> bytes:
@@ -35,19 +35,27 @@ def encode_value(value: Any, types: TypeRegistry) -> bytes:
 
 
 def decode_value(body: bytes | memoryview, types: TypeRegistry) -> Any:
-    """The value that was encoded.
+    """The value that was encoded; see `decode_pieces`."""
+    return decode_pieces([body], types)
+
+
+def decode_pieces(pieces: list[bytes | memoryview], types: TypeRegistry) -> Any:
+    """The value whose encoding these are, one after the other. The list is empty afterwards.
 
     Raises:
         StateError: The bytes are no value, or do not fit the registered types.
         UnsupportedError: A newer version wrote them.
     """
+    framed = frame(pieces)
+    # Copied: while the value is built, memory holds its bytes once.
+    pieces.clear()
     try:
         try:
-            return Unpacker(types).unpack(body)
+            return Unpacker(types).unpack(framed)
         except NotReadError:
             from holdfast.objects.reading import Reader
 
-            return Reader(bytes(body), types).decode()
+            return Reader(unframe(framed), types).decode()
     except RecursionError as error:
         raise StateError(
             "the state could not be decoded: the program ran out of stack",

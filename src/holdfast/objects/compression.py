@@ -6,6 +6,7 @@ frame that claims or holds more is damage, found before the memory for it is tak
 
 from __future__ import annotations
 
+import struct
 import threading
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +23,11 @@ RAW: Final = 0
 ZSTD: Final = 1
 
 LEVEL: Final = 3
+# The start of a frame that says how many bytes it holds, in 8 bytes, and needs no other window than those.
+_OPENING: Final = struct.Struct("<4sBQ")
+_MAGIC: Final = b"\x28\xb5\x2f\xfd"
+_SINGLE_SEGMENT: Final = 0xE0
+
 # A frame costs about 13 bytes, and so little text has nothing to share.
 _WORTH_TRYING: Final = 64
 
@@ -75,18 +81,31 @@ def check_claim(size_bytes: int) -> None:
         raise damaged(f"a chunk of {size_bytes} bytes")
 
 
+def decompressor() -> zstandard.ZstdDecompressor:
+    """The decompressor of this thread."""
+    found = _contexts.decompressor
+    if found is None:
+        import zstandard
+
+        found = _contexts.decompressor = zstandard.ZstdDecompressor()
+    return found
+
+
+def frame_opening(size_bytes: int) -> bytes:
+    """What a zstd frame of so many plain bytes begins with, before its blocks."""
+    return _OPENING.pack(_MAGIC, _SINGLE_SEGMENT, size_bytes)
+
+
 def _expand_zstd(data: bytes, size_bytes: int) -> bytes:
     import zstandard
 
-    if _contexts.decompressor is None:
-        _contexts.decompressor = zstandard.ZstdDecompressor()
     try:
         # `max_output_size` does not bound a frame that carries its size, so that size is checked first; zstd itself
         # then stops at it, whatever the frame goes on to hold.
-        claimed = zstandard.get_frame_parameters(data).content_size
+        claimed = zstandard.frame_content_size(data)
         if claimed != size_bytes:
             raise damaged(f"a frame of {claimed} bytes where {size_bytes} were stored")
-        return _contexts.decompressor.decompress(data, allow_extra_data=False)
+        return decompressor().decompress(data, allow_extra_data=False)
     except zstandard.ZstdError as error:
         raise damaged(str(error)) from error
 
@@ -96,6 +115,6 @@ def damaged(why: str) -> IntegrityError:
     return IntegrityError(
         f"a compressed chunk cannot be expanded: {why}",
         code=ErrorCode.CHUNK_DAMAGED,
-        hint="load an older checkpoint (s.log()), or bring the store back from a backup",
+        hint="s.recover() gives the newest state that is whole; store.verify() names all that is damaged",
         why=why,
     )

@@ -8,10 +8,13 @@ machines would give one state two roots. The figures are part of the format (doc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any, Final
 
 import xxhash
+
+_LEAF_CHANCE: Final = 4.000001 * 2.0**64
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,19 +36,42 @@ class Cuts:
     """Bytes; for values that are cut without regard to what is in them (FastCDC)."""
     node_depth: int
     """Nodes in nodes; what lies deeper is cut as plain bytes. Agents' states have three or four."""
+    node_limit: int
+    """Bytes; a node that would be larger gives what it keeps of its right edge away (`spilling`)."""
+
+    def canonical(self) -> str:
+        """The figures as one line of text, for a store to record: by other figures states have other roots."""
+        figures = ",".join(f"{field.name}={getattr(self, field.name)}" for field in fields(self))
+        return f"holdfast-tree/0:{figures}"
+
+    def largest_chunk(self) -> int:
+        """No chunk of a tree has more bytes, whatever is in the state."""
+        # A run ends at twice its scale; the item that ends it may have a key and a value of the largest size.
+        run = 2 * self.leaf_scale + 2 * self.item_limit
+        in_a_run = 2 * self.leaf_scale // self.node_weight + 1
+        # A node that gave away all it can has one entry for each level, of which there are 40 at most.
+        node = max(self.node_limit, 40 * 46 + 64)
+        # The kind, the header of the array, and a header for each node and each string between two.
+        mixed = 1 + 5 + in_a_run * (node + 5) + run + (in_a_run + 1) * 5
+        return max(mixed, self.piece_max + 1, 2 * self.index_scale * 44 + 1)
 
     def ends_leaf(self, number: int, weight: int, total: int) -> bool:
         """Whether an item with that token and weight ends a run that has `total` with it."""
         # Without the limit, items made for the purpose would never end a run.
         if total >= 2 * self.leaf_scale:
             return True
+        # Most can be told without working with numbers of 150 bits. The margin is for the rounding of floats.
+        if number > _LEAF_CHANCE * weight * total**3 / self.leaf_scale**4:
+            return False
         return number * self.leaf_scale**4 < (4 * weight * total**3) << 64
 
     def ends_index(self, name: bytes, count: int) -> bool:
         """Whether an entry ends an index that has `count` with it. Hashes are random enough to decide by."""
-        if count >= 2 * self.index_scale:
-            return True
-        return count > 1 and int.from_bytes(name[:8], "big") * self.index_scale**4 < (4 * count**3) << 64
+        return name < _index_bounds(self.index_scale)[count]
+
+    def index_bounds(self) -> tuple[bytes, ...]:
+        """By number of entries: an index ends after an entry whose name is lower than this."""
+        return _index_bounds(self.index_scale)
 
     def pieces(self, data: bytes) -> list[bytes]:
         """A long value cut by its bytes."""
@@ -71,7 +97,24 @@ FORMAT_0: Final = Cuts(
     piece_mean=16_384,
     piece_max=65_536,
     node_depth=32,
+    node_limit=65_536,
 )
+
+
+@cache
+def _index_bounds(scale: int) -> tuple[bytes, ...]:
+    """For each number of entries in an index, the lowest name that does not end it.
+
+    Asked for every run of every save: the bytes of a name compare like the number that they are, and need not become
+    one.
+    """
+    numbers = [-((-4 * count**3 << 64) // scale**4) for count in range(2 * scale)]
+    numbers[:2] = [0, 0]
+    bounds = [number.to_bytes(8, "big") if number < 1 << 64 else _PAST_ALL for number in numbers]
+    return (*bounds, _PAST_ALL)
+
+
+_PAST_ALL: Final = b"\xff" * 33
 
 
 def token(item: bytes | memoryview) -> int:

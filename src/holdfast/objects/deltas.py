@@ -2,19 +2,26 @@
 
 Only the place that stores chunks knows of this; hashes, copies and exports see plain bytes. How many differences may
 stand on each other is for the store to bound: each costs a little to read.
+
+A dictionary of plain bytes means no more than that they come before the first byte. So a difference is read as the rest
+of a frame that begins with the base, as it is: one decompressor does for all, and no dictionary has to be built.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from holdfast.objects.compression import LEVEL, check_claim, damaged
+from holdfast.objects.compression import LEVEL, check_claim, damaged, decompressor, frame_opening
 
 DELTA: Final = 2
 """The number of the codec, beside those of `compression`."""
 
 _WORTH: Final = 3
 """A difference that takes more than a third of the chunk is not one: the chunk is better stored whole."""
+
+_MAX_BLOCK: Final = 1 << 17
+"""The most that one block of zstd holds."""
+_BLOCK_HEADER_BYTES: Final = 3
 
 
 def shrink(data: bytes, base: bytes) -> bytes | None:
@@ -36,15 +43,16 @@ def grow(packed: bytes, base: bytes, size_bytes: int) -> bytes:
     import zstandard
 
     check_claim(size_bytes)
-    dictionary = zstandard.ZstdCompressionDict(base, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
     try:
-        # `max_output_size` does not bound a frame that carries its size, so that size is checked first.
-        claimed = zstandard.get_frame_parameters(packed).content_size
-        if claimed != size_bytes:
-            raise damaged(f"a frame of {claimed} bytes where {size_bytes} were stored")
-        plain = zstandard.ZstdDecompressor(dict_data=dictionary).decompress(packed, allow_extra_data=False)
+        header_bytes = zstandard.frame_header_size(packed)
+        frame: list[bytes | memoryview] = [frame_opening(len(base) + size_bytes)]
+        for at in range(0, len(base), _MAX_BLOCK):
+            block = base[at : at + _MAX_BLOCK]
+            # The size from the fourth bit on; zero below that says: not the last block, and not compressed.
+            frame += ((len(block) << 3).to_bytes(_BLOCK_HEADER_BYTES, "little"), block)
+        frame.append(memoryview(packed)[header_bytes:])
+        # zstd refuses a frame that holds more or less than it says, and stops there; what `packed` says is not asked.
+        plain = decompressor().decompress(b"".join(frame), allow_extra_data=False)
     except zstandard.ZstdError as error:
         raise damaged(str(error)) from error
-    if len(plain) != size_bytes:
-        raise damaged(f"{len(plain)} bytes where {size_bytes} were stored")
-    return plain
+    return plain[len(base) :]

@@ -12,6 +12,7 @@ from typing import Any, Final
 import ormsgpack
 
 from holdfast.objects import wire
+from holdfast.objects.bulk import checked
 from holdfast.objects.codec import encode_value
 from holdfast.objects.registry import TypeRegistry
 from holdfast.objects.tracked import Tracked
@@ -26,6 +27,7 @@ class ItemPacker:
     def __init__(self, types: TypeRegistry) -> None:
         self._types = types
         self._failure: BaseException | None = None
+        self._asked = False
         self.count = 0
         """How many values it has encoded."""
 
@@ -52,9 +54,11 @@ class ItemPacker:
         return None if packed is None else packed[len(header(len(values))) :]
 
     def _packed(self, value: Any) -> bytes | None:
+        self._asked = False
         try:
-            return ormsgpack.packb(value, self._answer, _OPTIONS)
-        except (TypeError, RecursionError):
+            packed = ormsgpack.packb(value, self._answer, _OPTIONS)
+            return packed if not self._asked else checked(packed)
+        except (TypeError, RecursionError, ValueError):
             # ormsgpack swallows what a callback raises; Ctrl-C and the like must not end here.
             failure, self._failure = self._failure, None
             if failure is not None and not isinstance(failure, Exception):
@@ -68,6 +72,7 @@ class ItemPacker:
         return encode_value(value, self._types)[depth:]
 
     def _answer(self, value: Any) -> ormsgpack.Fragment:
+        self._asked = True
         try:
             return ormsgpack.Fragment(encode_value(value, self._types))
         except BaseException as error:

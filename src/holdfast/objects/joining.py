@@ -33,8 +33,8 @@ class _Ref(NamedTuple):
 _Piece = bytes | memoryview | _Ref
 
 
-def join_state(root: ChunkHash, read: Read) -> bytes | memoryview:
-    """The encoded state under `root`.
+def join_state(root: ChunkHash, read: Read) -> list[bytes | memoryview]:
+    """The encoded state under `root`, in pieces from left to right: who decodes it puts them together, once.
 
     Raises:
         IntegrityError: A chunk is missing or damaged.
@@ -43,7 +43,7 @@ def join_state(root: ChunkHash, read: Read) -> bytes | memoryview:
     """
     try:
         start = open_root(root, read)
-        return join_node(start, read) if isinstance(start, Node) else start
+        return _node_bytes(start, read) if isinstance(start, Node) else [start]
     except MalformedNodeError as error:
         raise not_a_state(root, error) from error
 
@@ -66,7 +66,11 @@ def open_root(root: ChunkHash, read: Read) -> Node | memoryview:
 
 def join_node(node: Node, read: Read) -> bytes:
     """The encoded bytes of the value that a node stands for."""
-    return b"".join(_fetched(list(node_pieces(node)), node.size, read))
+    return b"".join(_node_bytes(node, read))
+
+
+def _node_bytes(node: Node, read: Read) -> list[bytes | memoryview]:
+    return _fetched(list(node_pieces(node)), node.size, read)
 
 
 def not_a_state(root: ChunkHash, error: Exception) -> StateError:
@@ -131,8 +135,10 @@ def _opened(ref: _Ref, chunk: bytes) -> list[_Piece]:
     kind, body = (data[0] if data else 0), data[1:]
     pieces: list[_Piece]
     if ref.level == 0 and kind == nodes.LEAF:
-        pieces = [body]
-    elif ref.level == 0 and kind == nodes.MIXED:
+        # Nearly all of them are this.
+        _check(len(body) == ref.entry.size, f"{len(body)} bytes under an entry of {ref.entry.size}")
+        return [body]
+    if ref.level == 0 and kind == nodes.MIXED:
         pieces = list(_part_pieces(nodes.parse_parts(body), 0))
     elif ref.level > 0 and kind == nodes.INDEX:
         pieces = [_Ref(entry, ref.level - 1) for entry in nodes.parse_entries(body)]

@@ -107,10 +107,13 @@ class KeptNode:
     """How it stands in its parent."""
     pieces: tuple[ChunkHash, ...] = ()
     """All chunks of a value that is cut without regard to what is in it."""
+    spilled: tuple[ChunkHash, ...] = ()
+    """The chunks of what it had no room for."""
 
     def chunks(self) -> Iterator[ChunkHash]:
         """The names of its chunks; containers in it have nodes of their own."""
         yield from self.pieces
+        yield from self.spilled
         for level in self.levels:
             for entry in level.entries:
                 yield entry.hash

@@ -104,8 +104,9 @@ class LivingTree:
             raise
         chunk = _root_chunk(placed)
         name = hash_chunk(chunk)
-        if name != self._stored:
-            sink.put(name, chunk, self._stored)
+        if name != self._stored or earlier:
+            # Where another encoding is on its way, what is stored now may not be the last state when this one arrives.
+            sink.put(name, chunk, self._stored if name != self._stored else None)
         if any(each.chunks for each in earlier):
             self._take_along(earlier, attempt)
         size = len(placed) if isinstance(placed, bytes) else placed.size

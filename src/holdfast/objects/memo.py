@@ -3,7 +3,7 @@
 A plain state is encoded anew for every save: its objects may have changed anywhere, and no identity of a mutable object
 is trusted. What is saved is everything after that: a run of items whose encoded bytes have the same fingerprint as
 before is the same chunk, and is neither cut, hashed, compressed nor written again. The memo holds fingerprints and
-hashes, about 150 bytes for each 16 KB of state, and no state.
+hashes, about 250 bytes for each 16 KB of state, and no state.
 """
 
 from __future__ import annotations
@@ -29,15 +29,23 @@ class RunMemo:
     """A run as it was saved last."""
 
     entry: Entry | None
-    """Its chunk; None for the run at the end, which is not full and stands in the node."""
+    """Its chunk; None for the run at the end, which is not full."""
     count: int
     size: int
     """Encoded bytes."""
     print: bytes | None
-    """Of its encoded bytes; None where they were never together in one piece."""
+    """Of a list of these items alone, or of keys and values in turn, encoded; None where nodes stand in it."""
     head: bytes
     binary: bool
     """Whether there are bytes among its values: a bytearray in their place would be encoded alike (`bulk`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexMemo:
+    """An index as it was saved last."""
+
+    entry: Entry
+    entries: list[Entry]
 
 
 @dataclass(slots=True)
@@ -48,16 +56,22 @@ class NodeMemo:
     leaves: list[RunMemo] = field(default_factory=list)
     tail: RunMemo | None = None
     """The run at the end; None where it is empty, or where nodes stand in it."""
-    indexes: list[list[ChunkHash]] = field(default_factory=list)
+    indexes: list[list[IndexMemo]] = field(default_factory=list)
     """The index chunks of each level, from the left."""
+    spilled: list[ChunkHash] = field(default_factory=list)
+    """The chunks of what the node had no room for."""
     children: dict[object, NodeMemo] = field(default_factory=dict)
     """The nodes among its items, by key or position."""
     _by_head: dict[bytes, int] | None = None
 
+    def runs(self) -> list[RunMemo]:
+        """All runs; one that is not full comes last."""
+        return self.leaves if self.tail is None else [*self.leaves, self.tail]
+
     def find(self, head: bytes) -> int | None:
         """The position of a run that began with these bytes."""
         if self._by_head is None:
-            self._by_head = {leaf.head: position for position, leaf in enumerate(self.leaves)}
+            self._by_head = {run.head: position for position, run in enumerate(self.runs()) if run.head}
         return self._by_head.get(head)
 
 

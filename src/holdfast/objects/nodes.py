@@ -2,7 +2,8 @@
 
 An encoded state is one long byte string. Where a part of it is large, the part is cut out and a *node* stands in its
 place: the kind of value, its size, and its content as a sequence of runs. A full run is a chunk of its own; the runs
-at the right edge, which the next save is likely to change, stay inside the node, one for each level of the index:
+at the right edge, which the next save is likely to change, stay inside the node (unless they are too large for it, see
+`spilling`), one for each level of the index:
 
     [ kind, count, size, [ entries of level n, ..., entries of level 1 ], tail ]
 
@@ -66,10 +67,6 @@ class Entry:
     size: int
     """Encoded bytes under it."""
 
-    def pack(self) -> bytes:
-        """The entry as it stands in an index or a node."""
-        return _ENTRY.pack(self.hash, self.count, self.size)
-
 
 @dataclass(frozen=True, slots=True)
 class Node:
@@ -84,14 +81,19 @@ class Node:
 
     def pack(self) -> bytes:
         """The node as it stands in its parent."""
-        levels = [b"".join(entry.pack() for entry in level) for level in self.levels]
+        levels = [pack_entries(level) for level in self.levels]
         return ormsgpack.packb([self.kind, self.count, self.size, levels, self.tail])
 
     def header(self) -> bytes:
         """The bytes that open the value, before its items."""
-        if self.kind == LIST:
-            return wire.array_header(self.count)
-        return wire.map_header(self.count) if self.kind == DICT else b""
+        return header(self.kind, self.count)
+
+
+def header(kind: int, count: int) -> bytes:
+    """The bytes that open a value of that kind, before its items."""
+    if kind == LIST:
+        return wire.array_header(count)
+    return wire.map_header(count) if kind == DICT else b""
 
 
 def parse_node(data: bytes | memoryview) -> Node:
@@ -140,7 +142,13 @@ def leaf_chunk(parts: Parts) -> bytes:
 
 def index_chunk(entries: list[Entry]) -> bytes:
     """The chunk of a full index."""
-    return bytes((INDEX,)) + b"".join(entry.pack() for entry in entries)
+    return bytes((INDEX,)) + pack_entries(entries)
+
+
+def pack_entries(entries: list[Entry]) -> bytes:
+    """The entries of a level as they stand in a node or an index."""
+    pack = _ENTRY.pack
+    return b"".join([pack(entry.hash, entry.count, entry.size) for entry in entries])
 
 
 def _unpack(data: bytes | memoryview) -> Any:

@@ -16,7 +16,7 @@ from holdfast.objects import collected, path, places, scalars, wire
 from holdfast.objects.parts import put_together, scalar_from
 from holdfast.objects.refusal import MalformedError, MismatchError, UnknownCodeError
 from holdfast.objects.registry import TypeRegistry
-from holdfast.objects.unpacking import NotReadError, Unpacker
+from holdfast.objects.unpacking import NotReadError, Unpacker, frame
 
 _NUMBERS: Final = {
     0xCA: struct.Struct(">f"),
@@ -185,7 +185,7 @@ class Reader:
 
     def _fast_items(self, payload: memoryview) -> list[Any]:
         assert self._unpacker is not None
-        items = self._unpacker.unpack(payload)
+        items = self._unpacker.unpack(frame((payload,)))
         if type(items) is not list:
             raise NotReadError
         return items

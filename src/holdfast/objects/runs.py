@@ -25,8 +25,8 @@ _TEXT_MARKS: Final = frozenset((*range(0xA0, 0xC0), 0xD9, 0xDA, 0xDB))
 _NOTHING: Final = Edit(0, 0, 0, 0)
 
 
-class KeyNotTextError(Exception):
-    """A dict has a key that is no text, or half a surrogate pair: it is encoded another way."""
+class OddKeyError(Exception):
+    """A dict has a key that is no text, half a surrogate pair, or too large: it is cut another way."""
 
 
 class Encoder(Protocol):
@@ -64,10 +64,6 @@ class RunCutter:
         # The items since the last cut, what they weigh, and how many of them the first one stands for.
         self._held: list[Item] = []
         self._weight = self._in_bulk = 0
-        self._full = 2 * self._cuts.leaf_scale
-        # An item whose number is above this, times what it and the run weigh, ends no run: most can be told without
-        # working with numbers of 150 bits. The margin is for the rounding of floats.
-        self._chance = 4.000001 * 2.0**64 / self._cuts.leaf_scale**4
 
     def begin(self, group: int, start: int, edit: int) -> Iterator[Item]:
         """See `recutting.Cutter`."""
@@ -77,7 +73,7 @@ class RunCutter:
         closed = max(start, min(stop, self._closed + shift))
         self._pair_at = self._pairs(start)
         self._held = [*self._bulk(group, start, closed, shift), *self._remembered(closed, stop, shift)]
-        self._weight = sum(item.weight for item in self._held)
+        self._weight = sum([item.weight for item in self._held])
         return self._units(edit)
 
     def _units(self, edit: int) -> Iterator[Item]:
@@ -168,8 +164,8 @@ class RunCutter:
 
     def _name(self, key: Any) -> bytes:
         name = self._encoder.packer.pack(key, self._depth) if type(key) is str else b"\0"
-        if name[0] not in _TEXT_MARKS:
-            raise KeyNotTextError
+        if name[0] not in _TEXT_MARKS or len(name) > self._cuts.item_limit:
+            raise OddKeyError
         return name
 
     def _known(self, value: Any, old: int) -> LargeValue | None:
@@ -194,8 +190,6 @@ class RunCutter:
         """See `recutting.Cutter`."""
         self._held.append(unit)
         self._weight = total = self._weight + unit.weight
-        if total < self._full and unit.number > self._chance * unit.weight * total**3:
-            return False
         return self._cuts.ends_leaf(unit.number, unit.weight, total)
 
     def close(self) -> Group:

@@ -1,20 +1,20 @@
 """One sequence on its way into a tree: items gather in runs, full runs become chunks, entries gather in indexes.
 
-The run at the end, and the entries at the end of each level, are not full; they stay in the node. Adding to the end of
-a long list therefore changes the node alone, until a run is full.
+The run at the end, and the entries at the end of each level, are not full; they stay in the node, unless they make it
+too large (`spilling`). Adding to the end of a long list therefore changes the node alone, until a run is full.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
-from holdfast.errors import ErrorCode, InvalidInputError
-from holdfast.objects import nodes
-from holdfast.objects.compression import MAX_CHUNK_BYTES
+from holdfast.objects import nodes, wire
 from holdfast.objects.cutting import Cuts
 from holdfast.objects.hashing import hash_chunk
-from holdfast.objects.memo import HEAD_BYTES, NodeMemo, RunMemo, fingerprint
+from holdfast.objects.memo import HEAD_BYTES, IndexMemo, NodeMemo, RunMemo, fingerprint
 from holdfast.objects.nodes import Entry, Node, Parts
+from holdfast.objects.spilling import within_limit
 from holdfast.storage.records import Chunk, ChunkHash
 
 
@@ -23,20 +23,34 @@ class ChunkSink:
 
     def __init__(self, stored: frozenset[ChunkHash]) -> None:
         self._stored = stored
-        self.seen: set[ChunkHash] = set()
+        self.seen: list[ChunkHash] = []
+        """All of them, some more than once."""
         self.new: dict[ChunkHash, Chunk] = {}
 
     def put(self, name: ChunkHash, data: bytes, base: ChunkHash | None) -> None:
         """Take a chunk; `base` is one that is probably much like it."""
-        if len(data) > MAX_CHUNK_BYTES:
-            raise InvalidInputError(
-                f"a part of the state that cannot be divided takes {len(data):,} bytes",
-                code=ErrorCode.VALUE_TOO_LARGE,
-                hint="use short keys: a key of a dict is never divided",
-            )
-        self.seen.add(name)
+        self.seen.append(name)
         if name not in self._stored and name not in self.new:
             self.new[name] = Chunk(name, data, base)
+
+    def mark(self) -> tuple[int, int]:
+        """How far it is now, to come back to."""
+        return len(self.seen), len(self.new)
+
+    def take_back(self, mark: tuple[int, int]) -> None:
+        """Forget what was put since `mark`: what it was made for is cut another way."""
+        del self.seen[mark[0] :]
+        while len(self.new) > mark[1]:
+            self.new.popitem()
+
+
+class Finished(NamedTuple):
+    """A sequence as it stands in its parent."""
+
+    part: bytes
+    """Its node, packed."""
+    size: int
+    """Encoded bytes that the node stands for."""
 
 
 class Sequence:
@@ -48,7 +62,8 @@ class Sequence:
         self._cuts = cuts
         self._sink = sink
         self._old = old
-        self._next_old = 0
+        self.next_old = 0
+        """The run of the last save that comes next, if everything is as it was."""
         self._levels: list[list[Entry]] = []
         self._count = 0
         self._size = 0
@@ -62,26 +77,19 @@ class Sequence:
         self.run_count = 0
         self._run_size = 0
 
-    def take_over(self, data: bytes, position: int, left: int) -> RunMemo | None:
-        """Take over a run of the last save that stands at `position` again, where `left` items may still come."""
-        old = self._old
-        if old is None or self.run_count:
-            return None
-        for candidate in (self._next_old, old.find(data[position : position + HEAD_BYTES])):
-            if candidate is None or candidate >= len(old.leaves):
-                continue
-            leaf = old.leaves[candidate]
-            if leaf.entry is not None and _stands(leaf, data, position, left):
-                self._next_old = candidate + 1
-                self._sink.seen.add(leaf.entry.hash)
-                self._push_leaf(leaf, leaf.entry)
-                return leaf
-        if old.tail is not None and _stands(old.tail, data, position, left):
-            self._literal = [data[position : position + old.tail.size]]
-            self._run_weight = self._run_size = old.tail.size
-            self.run_count = old.tail.count
-            return old.tail
-        return None
+    def take(self, runs: list[RunMemo]) -> None:
+        """Take over runs of the last save that follow each other; all of them full."""
+        self.next_old += len(runs)
+        entries = [run.entry for run in runs if run.entry is not None]
+        self._sink.seen += [entry.hash for entry in entries]
+        self._push_leaves(runs, entries)
+
+    def take_tail(self, run: RunMemo, literal: bytes) -> None:
+        """Begin with the run that was at the end of the last save."""
+        self.next_old += 1
+        self._literal = [literal]
+        self._run_weight = self._run_size = run.size
+        self.run_count = run.count
 
     def add(self, part: bytes, number: int) -> bool:
         """Add an item that stands literally; whether it ends the run."""
@@ -103,79 +111,107 @@ class Sequence:
         self.run_count += 1
         return self._cuts.ends_leaf(number, weight, self._run_weight)
 
-    def cut(self, run: memoryview | None, *, binary: bool) -> None:
-        """End the run: it becomes a chunk. `run` is its encoded bytes, where they are at hand in one piece."""
+    def literal(self) -> bytes:
+        """What stands literally in the run."""
+        self._literal = [b"".join(self._literal)]
+        return b"".join([*self._parts[::2], *self._literal])
+
+    def cut(self, *, binary: bool) -> None:
+        """End the run: it becomes a chunk. `binary` is whether there are bytes among its values."""
         count, size = self.run_count, self._run_size
-        self._close(nodes.leaf_chunk(self._take_parts()), count, size, run, binary=binary)
+        parts = self._take_parts()
+        self._close(parts, self._remembered(parts, count, size, binary=binary))
 
     def add_run(self, piece: bytes) -> None:
         """Add a full run of bytes."""
-        self._close(nodes.leaf_chunk([piece]), len(piece), len(piece), None, binary=True)
+        self._close([piece], RunMemo(None, len(piece), len(piece), None, b"", binary=True))
 
     def add_tail(self, piece: bytes) -> None:
         """Set the run that stays in the node."""
         self._literal = [piece]
         self.run_count = self._run_size = len(piece)
 
-    def finish(self, run: memoryview | None = None, *, binary: bool = True) -> Node:
-        """The node, with what is not full inside. `run` is the encoded bytes of the last run."""
-        count, size = self._count + self.run_count, self._size + self._run_size
-        if run and not self._parts:
-            self.memo.tail = RunMemo(None, self.run_count, self._run_size, fingerprint(run), b"", binary)
-        node = Node(self._kind, count, 0, self._levels[::-1], self._take_parts())
-        return replace(node, size=size + len(node.header()))
+    def finish(self, *, binary: bool = True) -> Finished:
+        """The node, with what is not full inside; `binary` as in `cut`."""
+        run_count, run_size = self.run_count, self._run_size
+        count, size = self._count + run_count, self._size + run_size
+        parts = self._take_parts()
+        if run_count:
+            self.memo.tail = self._remembered(parts, run_count, run_size, binary=binary)
+        size += len(nodes.header(self._kind, count))
+        node = Node(self._kind, count, size, self._levels[::-1], parts)
+        part, spilled = within_limit(node, self._cuts)
+        before = self._old.spilled if self._old else []
+        for position, (name, data) in enumerate(spilled):
+            self._sink.put(name, data, before[position] if position < len(before) else None)
+            self.memo.spilled.append(name)
+        return Finished(part, size)
 
     def _take_parts(self) -> Parts:
         parts = [*self._parts, b"".join(self._literal)]
         self._start_run()
         return parts
 
-    def _close(self, chunk: bytes, count: int, size: int, run: memoryview | None, *, binary: bool) -> None:
+    def _remembered(self, parts: Parts, count: int, size: int, *, binary: bool) -> RunMemo:
+        if len(parts) > 1 or self._kind == nodes.RAW:
+            return RunMemo(None, count, size, None, b"", binary)
+        run = parts[0]
+        alone = wire.array_header(count if self._kind == nodes.LIST else 2 * count) + run
+        return RunMemo(None, count, size, fingerprint(alone), run[:HEAD_BYTES], binary)
+
+    def _close(self, parts: Parts, run: RunMemo) -> None:
+        chunk = nodes.leaf_chunk(parts)
         name = hash_chunk(chunk)
         self._sink.put(name, chunk, self._old_leaf())
-        self._next_old += 1
-        entry = Entry(name, count, size)
-        print_, head = (fingerprint(run), bytes(run[:HEAD_BYTES])) if run is not None else (None, b"")
-        self._push_leaf(RunMemo(entry, count, size, print_, head, binary), entry)
+        self.next_old += 1
+        entry = Entry(name, run.count, run.size)
+        self._push_leaves([replace(run, entry=entry)], [entry])
 
-    def _push_leaf(self, leaf: RunMemo, entry: Entry) -> None:
-        self._count += leaf.count
-        self._size += leaf.size
-        self.memo.leaves.append(leaf)
-        self._push(entry, 0)
-
-    def _push(self, entry: Entry, level: int) -> None:
-        while True:
-            if level == len(self._levels):
-                self._levels.append([])
-                self.memo.indexes.append([])
-            entries = self._levels[level]
-            entries.append(entry)
-            if not self._cuts.ends_index(entry.hash, len(entries)):
-                return
-            chunk = nodes.index_chunk(entries)
-            name = hash_chunk(chunk)
-            self._sink.put(name, chunk, self._old_index(level))
-            self.memo.indexes[level].append(name)
-            entry = Entry(name, sum(each.count for each in entries), sum(each.size for each in entries))
-            self._levels[level] = []
+    def _push_leaves(self, leaves: list[RunMemo], entries: list[Entry]) -> None:
+        self._count += sum([leaf.count for leaf in leaves])
+        self._size += sum([leaf.size for leaf in leaves])
+        self.memo.leaves += leaves
+        level = 0
+        # The indexes that come to their end on one level are what is added to the next.
+        while entries:
+            entries = self._push(entries, level)
             level += 1
 
+    def _push(self, entries: list[Entry], level: int) -> list[Entry]:
+        if level == len(self._levels):
+            self._levels.append([])
+            self.memo.indexes.append([])
+        bounds, held = self._cuts.index_bounds(), self._levels[level]
+        ended = []
+        for entry in entries:
+            held.append(entry)
+            if entry.hash < bounds[len(held)]:
+                index = self._index(held, self._old_index(level))
+                self.memo.indexes[level].append(index)
+                ended.append(index.entry)
+                held = []
+        self._levels[level] = held
+        return ended
+
+    def _index(self, entries: list[Entry], old: IndexMemo | None) -> IndexMemo:
+        # Entries that were taken over are the same objects: comparing them takes no time.
+        if old is not None and old.entries == entries:
+            self._sink.seen.append(old.entry.hash)
+            return old
+        chunk = nodes.index_chunk(entries)
+        name = hash_chunk(chunk)
+        self._sink.put(name, chunk, old.entry.hash if old else None)
+        sums = sum(each.count for each in entries), sum(each.size for each in entries)
+        return IndexMemo(Entry(name, *sums), entries)
+
     def _old_leaf(self) -> ChunkHash | None:
-        if self._old is None or self._next_old >= len(self._old.leaves):
+        if self._old is None or self.next_old >= len(self._old.leaves):
             return None
-        entry = self._old.leaves[self._next_old].entry
+        entry = self._old.leaves[self.next_old].entry
         return entry.hash if entry else None
 
-    def _old_index(self, level: int) -> ChunkHash | None:
+    def _old_index(self, level: int) -> IndexMemo | None:
         if self._old is None or level >= len(self._old.indexes):
             return None
         position, before = len(self.memo.indexes[level]), self._old.indexes[level]
         return before[position] if position < len(before) else None
-
-
-def _stands(run: RunMemo, data: bytes, position: int, left: int) -> bool:
-    # More items than are left would reach into whatever follows this value in the whole.
-    if run.print is None or run.count > left or position + run.size > len(data):
-        return False
-    return fingerprint(memoryview(data)[position : position + run.size]) == run.print

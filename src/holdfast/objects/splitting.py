@@ -1,26 +1,25 @@
 """A state into a tree of chunks: large lists and dicts are cut into runs of items, other large values into pieces.
 
-The tree is a function of the encoded state alone. What the memo of the last save adds is speed: runs that are the same
-as before are found by fingerprint and taken over, and only what lies between them is looked at item by item.
-
-A container is encoded first and cut after, and items that are encoded on their own must be the bytes that stand in the
-whole: where they are not (another thread changed them, or an encode function never says the same thing twice), the
-whole is cut as plain bytes instead. Slower to compare, never wrong.
+The tree is a function of the encoded state alone. What the memo of the last save adds is speed: as many items as a run
+had are encoded in one go, and where the bytes have the fingerprint of that run, it is taken over. What lies between is
+encoded and looked at item by item. A state that was large before is so never encoded as a whole: its bytes stay in the
+processor's cache until they are done with, which takes less time than one long call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final
 
 from holdfast.errors import ErrorCode, InvalidInputError
-from holdfast.objects import nodes, wire
+from holdfast.objects import nodes
 from holdfast.objects.bulk import BulkPacker, UnaskedError, has_binary
 from holdfast.objects.codec import encode_value
 from holdfast.objects.cutting import FORMAT_0, Cuts, token
 from holdfast.objects.hashing import hash_chunk
-from holdfast.objects.memo import NodeMemo, StateMemo
+from holdfast.objects.memo import HEAD_BYTES, NodeMemo, RunMemo, StateMemo, fingerprint
 from holdfast.objects.nodes import MAX_STATE_BYTES
 from holdfast.objects.registry import TypeRegistry
 from holdfast.objects.sequence import ChunkSink, Sequence
@@ -28,10 +27,11 @@ from holdfast.objects.tracked import encoded_type
 
 _MAP_MARKS: Final = frozenset((*range(0x80, 0x90), 0xDE, 0xDF))
 _TEXT_MARKS: Final = frozenset((*range(0xA0, 0xC0), 0xD9, 0xDA, 0xDB))
+_KINDS: Final[dict[type, int]] = {list: nodes.LIST, dict: nodes.DICT}
 
 
-class _DriftError(Exception):
-    """An item encoded on its own is not what stands in the whole."""
+class _OddKeyError(Exception):
+    """A dict has a key that is no text, half a surrogate pair, or too large: it is cut another way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +66,11 @@ class Splitter:
         old = self._memo.node if self._memo else None
         try:
             try:
-                built = self._build(value, old, 0)
-            except (UnaskedError, _DriftError):
-                # A container of a document is always encoded exactly; where it lies in a plain state, its items must
-                # be too.
+                built = self.build(value, old, 0)
+            except UnaskedError:
                 self.sink, self.exact, self.encode = ChunkSink(self._stored), True, self._encode_exactly
-                built = self._build(value, old, 0)
-        except (_DriftError, InvalidInputError):
+                built = self.build(value, old, 0)
+        except InvalidInputError:
             # Parts do not know where they stand in the state: the whole does, and says what is wrong with it.
             self.sink = ChunkSink(self._stored)
             data = self._encode_exactly(value)
@@ -85,43 +83,51 @@ class Splitter:
         self.sink.put(root, data, self._memo.root if self._memo else None)
         return StateMemo(root, built.memo, frozenset(self.sink.seen)), built.size
 
-    def placed(self, value: Any, data: bytes, old: NodeMemo | None, depth: int) -> _Built:
-        """A value whose encoded bytes are known: literally where it is small, else as a node."""
-        _check_size(len(data))
-        if len(data) > self.cuts.item_limit and depth < self.cuts.node_depth:
-            if encoded_type(value) is list:
-                return _Container(self, nodes.LIST, value, data, old, depth).cut()
-            if encoded_type(value) is dict and data[0] in _MAP_MARKS:
-                return _Container(self, nodes.DICT, list(value.items()), data, old, depth).cut()
+    def build(self, value: Any, old: NodeMemo | None, depth: int) -> _Built:
+        """A value as it stands in its parent; `old` is what stood there."""
+        if old is not None and old.kind == _KINDS.get(encoded_type(value)):
+            built = self._container(old.kind, value, old, depth)
+            if built is not None:
+                return built
+        data = self.encode(value)
+        if len(data) > self.cuts.item_limit:
+            return self.large(value, data, depth)
         self.has_binary([value], data)
-        return _Built(data, len(data), None) if len(data) <= self.cuts.item_limit else self._pieces(data)
+        return _Built(data, len(data), None)
 
-    def has_binary(self, values: list[Any], data: bytes | memoryview) -> bool:
+    def large(self, value: Any, data: bytes, depth: int) -> _Built:
+        """The node of a value that is encoded as `data`, and was none before."""
+        _check_size(len(data))
+        kind = _KINDS.get(encoded_type(value))
+        if kind is not None and (kind == nodes.LIST or data[0] in _MAP_MARKS):
+            built = self._container(kind, value, None, depth)
+            if built is not None:
+                return built
+        self.has_binary([value], data)
+        return self._pieces(data)
+
+    def has_binary(self, values: list[Any], data: bytes) -> bool:
         """Whether there are bytes among these values, which are encoded as `data`."""
         return self.exact or has_binary(values, data)
 
     def _encode_exactly(self, value: Any) -> bytes:
         return encode_value(value, self._types)
 
-    def _build(self, value: Any, old: NodeMemo | None, depth: int) -> _Built:
-        if old is not None and encoded_type(value) is dict and old.kind == nodes.DICT and old.children:
-            built = self._by_pairs(value, old, depth)
-            if built is not None:
-                return built
-        return self.placed(value, self.encode(value), old, depth)
-
-    def _by_pairs(self, value: dict[Any, Any], old: NodeMemo, depth: int) -> _Built | None:
-        """A dict that holds nodes, without encoding it as a whole first; None where that cannot be done."""
-        sequence = Sequence(nodes.DICT, self.cuts, self.sink, old)
-        for key, item in list(value.items()):
-            name = self.encode(key)
-            if type(key) is not str or name[0] not in _TEXT_MARKS:
-                return None
-            built = self._build(item, old.children.get(key), depth + 1)
-            if _add(sequence, name, built, key):
-                sequence.cut(None, binary=True)
-        node = sequence.finish()
-        return _Built(node.pack(), node.size, sequence.memo) if node.size > self.cuts.item_limit else None
+    def _container(self, kind: int, value: Any, old: NodeMemo | None, depth: int) -> _Built | None:
+        """The node of a list or dict; None where it is none, or not to be cut by its items."""
+        if depth >= self.cuts.node_depth:
+            return None
+        mark = self.sink.mark()
+        # A copy: another thread may be changing it.
+        items = list(value) if kind == nodes.LIST else list(value.items())
+        try:
+            built = _Container(self, kind, items, old, depth).cut()
+        except _OddKeyError:
+            built = None
+        if built is not None and built.size > self.cuts.item_limit:
+            return built
+        self.sink.take_back(mark)
+        return None
 
     def _pieces(self, data: bytes) -> _Built:
         sequence = Sequence(nodes.RAW, self.cuts, self.sink, None)
@@ -129,80 +135,128 @@ class Splitter:
         for piece in full:
             sequence.add_run(piece)
         sequence.add_tail(last)
-        node = sequence.finish()
-        return _Built(node.pack(), node.size, sequence.memo)
+        return _Built(*sequence.finish(), sequence.memo)
 
 
 class _Container:
-    """A list, or a dict as a list of pairs, and its encoded bytes, on their way through `Sequence`."""
+    """A list, or a dict as a list of pairs, on its way through `Sequence`."""
 
     def __init__(
-        self, splitter: Splitter, kind: int, items: list[Any], data: bytes, old: NodeMemo | None, depth: int
+        self, splitter: Splitter, kind: int, items: list[Any], old: NodeMemo | None, depth: int
     ) -> None:
         self._splitter = splitter
         self._kind = kind
         self._items = items
-        self._data = data
-        self._old = old if old is not None and old.kind == kind else None
+        self._old = old
         self._depth = depth
-        self._sequence = Sequence(kind, splitter.cuts, splitter.sink, self._old)
-        self._count = len(items)
-        header = wire.array_header(self._count) if kind == nodes.LIST else wire.map_header(self._count)
-        # Where the next item is, in the list and in the bytes; and where the run that it goes into began.
-        self._index = self._first = 0
-        self._position = self._start = len(header)
+        self._sequence = Sequence(kind, splitter.cuts, splitter.sink, old)
+        self._index = 0
+        """Of the next item."""
+        self._missed = -1
+        """The last item at which no run of the last save stood again."""
+        self._values: list[Any] = []
+        """What stands literally in the run, of the items that were encoded one by one."""
+        self._binary = False
 
     def cut(self) -> _Built:
         """Go through all items."""
-        while self._index < self._count:
-            if not self._take_over() and self._add_next():
-                self._sequence.cut(self._run(), binary=self._has_binary())
-                self._first, self._start = self._index, self._position
-        if self._position != len(self._data):
-            raise _DriftError
-        node = self._sequence.finish(self._run(), binary=self._has_binary())
-        return _Built(node.pack(), node.size, self._sequence.memo)
+        sequence, count = self._sequence, len(self._items)
+        while self._index < count:
+            if sequence.run_count == 0 and self._old is not None and self._take_over(self._old):
+                continue
+            if self._add_next():
+                sequence.cut(binary=self._holds_binary())
+        return _Built(*sequence.finish(binary=self._holds_binary()), sequence.memo)
 
-    def _run(self) -> memoryview:
-        return memoryview(self._data)[self._start : self._position]
+    def _take_over(self, old: NodeMemo) -> bool:
+        """Take over runs of the last save that stand here again; whether there are any."""
+        start = self._index
+        if self._missed != start:
+            self._follow(old)
+        if self._index == start:
+            # Something was inserted or removed: the run may be one from further on, or from before.
+            position = old.find(self._head(old))
+            if position is not None and position != self._sequence.next_old:
+                self._sequence.next_old = position
+                self._follow(old)
+        return self._index > start
 
-    def _has_binary(self) -> bool:
-        items = self._items[self._first : self._index]
-        values = items if self._kind == nodes.LIST else [value for _, value in items]
-        return self._splitter.has_binary(values, self._run())
+    def _follow(self, old: NodeMemo) -> None:
+        """Take over runs for as long as each stands where the last one ended."""
+        encode, items, index = self._splitter.encode, self._items, self._index
+        taken: list[RunMemo] = []
+        tail: tuple[RunMemo, bytes] | None = None
+        for run in old.runs()[self._sequence.next_old :]:
+            stop = index + run.count
+            if run.print is None or stop > len(items):
+                break
+            several = items[index:stop]
+            if self._kind == nodes.DICT:
+                several = list(chain.from_iterable(several))
+            data = encode(several)
+            if fingerprint(data) != run.print:
+                break
+            if run.binary:
+                self._splitter.has_binary(several, data)
+            index = stop
+            if run.entry is None:
+                tail = run, data[-run.size :]
+                break
+            taken.append(run)
+        self._sequence.take(taken)
+        if tail is not None:
+            self._sequence.take_tail(*tail)
+            self._binary = tail[0].binary
+        self._index = self._missed = index
 
-    def _take_over(self) -> bool:
-        known = self._sequence.take_over(self._data, self._position, self._count - self._index)
-        if known is None:
-            return False
-        self._index += known.count
-        self._position += known.size
-        if known.binary:
-            self._has_binary()
-        if known.entry is not None:
-            self._first, self._start = self._index, self._position
-        return True
+    def _head(self, old: NodeMemo) -> bytes:
+        """How a run that begins here would begin."""
+        head, index = b"", self._index
+        while len(head) < HEAD_BYTES and index < len(self._items):
+            item = self._items[index]
+            pair = item if self._kind == nodes.DICT else (index, item)
+            if pair[0] in old.children:
+                # It is probably still a node, and large; a run with a node in it is never taken over.
+                return b""
+            head += b"".join(map(self._splitter.encode, pair if self._kind == nodes.DICT else pair[1:]))
+            index += 1
+        return head[:HEAD_BYTES]
 
     def _add_next(self) -> bool:
         """Add the next item; whether it ends the run."""
-        try:
-            item = self._items[self._index]
-        except IndexError:
-            # Another thread shortened the list after it was encoded.
-            raise _DriftError from None
-        name, key, value = b"", self._index, item
-        if self._kind == nodes.DICT:
-            key, value = item
-            name = self._splitter.encode(key)
-        encoded = self._splitter.encode(value)
-        if not self._data.startswith(name + encoded, self._position):
-            raise _DriftError
+        splitter, index = self._splitter, self._index
         self._index += 1
-        self._position += len(name) + len(encoded)
-        if len(encoded) <= self._splitter.cuts.item_limit:
-            return self._sequence.add(name + encoded, token(name or encoded))
-        old = self._old.children.get(key) if self._old else None
-        return _add(self._sequence, name, self._splitter.placed(value, encoded, old, self._depth + 1), key)
+        name, key, value = b"", index, self._items[index]
+        if self._kind == nodes.DICT:
+            key, value = value
+            name = self._name(key)
+        old = self._old.children.get(key) if self._old is not None else None
+        if old is None:
+            part = splitter.encode(value)
+            if len(part) <= splitter.cuts.item_limit:
+                self._values.append(value)
+                # Of a pair the name alone decides about the cut: a new value of about the same size moves none.
+                return self._sequence.add(name + part, token(name or part))
+            built = splitter.large(value, part, self._depth + 1)
+        else:
+            built = splitter.build(value, old, self._depth + 1)
+        if built.memo is None:
+            self._values.append(value)
+            return self._sequence.add(name + built.part, token(name or built.part))
+        self._sequence.memo.children[key] = built.memo
+        return self._sequence.add_node(name, built.part, len(name) + built.size, token(name or built.part))
+
+    def _name(self, key: Any) -> bytes:
+        name = self._splitter.encode(key)
+        if type(key) is not str or name[0] not in _TEXT_MARKS or len(name) > self._splitter.cuts.item_limit:
+            raise _OddKeyError
+        return name
+
+    def _holds_binary(self) -> bool:
+        """Whether there are bytes among what stands literally in the run that ends here."""
+        values, binary = self._values, self._binary
+        self._values, self._binary = [], False
+        return self._splitter.has_binary(values, self._sequence.literal()) or binary
 
 
 def _check_size(size: int) -> None:
@@ -213,13 +267,3 @@ def _check_size(size: int) -> None:
             hint="keep large data in files of its own, and their paths in the state",
             size_bytes=size,
         )
-
-
-def _add(sequence: Sequence, name: bytes, built: _Built, key: object) -> bool:
-    """Add a value, or a pair of a name and a value; whether it ends the run."""
-    # Of a pair the name alone decides about the cut: a new value of about the same size moves none.
-    number = token(name or built.part)
-    if built.memo is None:
-        return sequence.add(name + built.part, number)
-    sequence.memo.children[key] = built.memo
-    return sequence.add_node(name, built.part, len(name) + built.size, number)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from holdfast.objects.codec import decode_value
+from holdfast.objects.codec import decode_pieces
 from holdfast.objects.joining import join_state
 from holdfast.objects.registry import TypeRegistry
 from holdfast.objects.verified import Read
@@ -69,9 +69,9 @@ def decode_state(root: ChunkHash, read: Read, types: TypeRegistry) -> Any:
             (`decode-failed`).
         UnsupportedError: A newer version of holdfast wrote it (`format-too-new`).
     """
-    body = join_state(root, read)
+    pieces = join_state(root, read)
     with _collection_paused():
-        return decode_value(body, types)
+        return decode_pieces(pieces, types)
 
 
 @contextmanager

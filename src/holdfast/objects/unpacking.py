@@ -7,6 +7,7 @@ reach or a callback raises; then `reading` takes over, which finds the same valu
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from datetime import UTC
 from typing import Any, Final
 
@@ -42,6 +43,16 @@ _WRONG_BYTES: Final = NotReadError()
 """Stands for any failure of a callback that is not an interruption. The error itself would hold on to every frame."""
 
 
+def frame(pieces: Iterable[bytes | memoryview]) -> bytes:
+    """The pieces of an encoded value, one after the other, in the frame that `Unpacker.unpack` needs."""
+    return b"".join((_OPENING, *pieces, _CLOSING))
+
+
+def unframe(framed: bytes) -> bytes:
+    """The encoded value in a frame."""
+    return framed[len(_OPENING) : -len(_CLOSING)]
+
+
 class Unpacker:
     """Decodes values in C, as long as none of them is out of reach."""
 
@@ -54,19 +65,19 @@ class Unpacker:
         self._held = 0
         self._held_limit = 0
 
-    def unpack(self, body: bytes | memoryview) -> Any:
-        """The decoded value.
+    def unpack(self, framed: bytes) -> Any:
+        """The decoded value of bytes that `frame` has put together.
 
         Raises:
             NotReadError: It has to be decoded the slow way, if at all.
         """
         # Every level of extensions holds a copy of its payload while it is decoded: bytes made for it would otherwise
         # take many times their size.
-        self._held_limit = max(_COPIES * len(body), _COPIES_MINIMUM)
+        self._held_limit = max(_COPIES * len(framed), _COPIES_MINIMUM)
         self._failure = None
         self._level = self._held = 0
         try:
-            return self._unpack(body)
+            return self._unpack(framed)
         except (ValueError, RecursionError) as error:
             # ormsgpack swallows what a callback raises, Ctrl-C included.
             self._raise_interrupt()
@@ -76,9 +87,9 @@ class Unpacker:
         if self._failure is not None and self._failure is not _WRONG_BYTES:
             raise self._failure from None
 
-    def _unpack(self, body: bytes | memoryview) -> Any:
+    def _unpack(self, framed: bytes) -> Any:
         try:
-            pair = ormsgpack.unpackb(b"".join((_OPENING, body, _CLOSING)), ext_hook=self._answer)
+            pair = ormsgpack.unpackb(framed, ext_hook=self._answer)
         except ValueError as error:
             if self._failure is None and str(error) == _CALLBACK_FAILED and _has_stack():
                 # Python runs signal handlers as a function is entered, before any try in it: what one raised just
@@ -112,7 +123,7 @@ class Unpacker:
         self._held += len(payload)
         if self._level > _MAX_LEVELS or self._held > self._held_limit:
             raise NotReadError
-        items = self._unpack(payload)
+        items = self._unpack(frame((payload,)))
         if type(items) is not list:
             raise NotReadError
         self._level -= 1

@@ -19,8 +19,9 @@ from holdfast.objects.kept import Item, KeptNode, NewChunks
 from holdfast.objects.nodes import Node
 from holdfast.objects.recutting import Region, Regrouping, replace_runs
 from holdfast.objects.registry import TypeRegistry
-from holdfast.objects.runs import KeyNotTextError, RunCutter, parts_of
+from holdfast.objects.runs import OddKeyError, RunCutter, parts_of
 from holdfast.objects.sequence import ChunkSink, Sequence
+from holdfast.objects.spilling import within_limit
 from holdfast.objects.tracked import Tracked
 from holdfast.objects.tracked_list import positions
 from holdfast.objects.trust import EXACT, PLAIN, VOLATILE, marks_of
@@ -70,10 +71,10 @@ class TreeUpdate:
         for piece in full:
             sequence.add_run(piece)
         sequence.add_tail(last)
-        node = sequence.finish()
+        part, size = sequence.finish()
         for chunk in sink.new.values():
             self._sink.put(chunk.hash, chunk.data, None)
-        return KeptNode(node.kind, size=node.size, part=node.pack(), pieces=tuple(sink.seen))
+        return KeptNode(nodes.RAW, size=size, part=part, pieces=tuple(sink.seen))
 
     def _large(self, container: Any, data: bytes, depth: int) -> KeptNode:
         """The node of a container that is encoded as `data`, without what was remembered of it."""
@@ -94,8 +95,9 @@ class TreeUpdate:
         cutter = RunCutter(self, container, node, edits, depth)
         regrouping = Regrouping(node.levels[0], edits, cutter)
         try:
-            regions = regrouping.regions()
-        except KeyNotTextError:
+            # Where nothing but the run at the end has changed, that is a region of no groups, as before.
+            regions = [each for each in regrouping.regions() if each.groups or each.start != each.stop]
+        except OddKeyError:
             return False
         # Up to here the node is what it was, so that a value that cannot be saved changes nothing.
         tail = cutter.rest() if regrouping.to_the_end else node.tail
@@ -103,14 +105,29 @@ class TreeUpdate:
         if size <= self.cuts.item_limit:
             return False
         self._sink.leave_out(_replaced_pieces(node, regions, gone=tail is not node.tail))
-        replace_runs(node, regions, self.cuts, self._sink)
+        if regions:
+            replace_runs(node, regions, self.cuts, self._sink)
         node.tail = tail
-        _seal(node, len(container), size)
+        self._seal(node, len(container), size)
         container._node = node
         self._take_writes(container)
         if container._marks & VOLATILE and next(node.volatile_places(), None) is None:
             container._marks &= ~VOLATILE
         return True
+
+    def _seal(self, node: KeptNode, count: int, size: int) -> None:
+        """Work out how a node stands in its parent."""
+        node.count, node.size = count, size
+        levels = [
+            level.entries[above.covered :]
+            for level, above in zip(node.levels[:-1], node.levels[1:], strict=True)
+        ]
+        whole = Node(node.kind, count, size, levels[::-1], parts_of(node.tail))
+        node.part, spilled = within_limit(whole, self.cuts)
+        before, node.spilled = node.spilled, tuple([name for name, _ in spilled])
+        for position, (name, data) in enumerate(spilled):
+            if name not in before:
+                self._sink.put(name, data, before[position] if position < len(before) else None)
 
     def _take_writes(self, container: Any) -> None:
         if container._writes is not None:
@@ -192,12 +209,3 @@ def _replaced_pieces(node: KeptNode, regions: list[Region], *, gone: bool) -> li
         for note in node.notes[start:stop]:
             large += note.large if note is not None else ()
     return [name for each in large for name in each.node.pieces]
-
-
-def _seal(node: KeptNode, count: int, size: int) -> None:
-    """Work out how a node stands in its parent."""
-    node.count, node.size = count, size
-    levels = [
-        level.entries[above.covered :] for level, above in zip(node.levels[:-1], node.levels[1:], strict=True)
-    ]
-    node.part = Node(node.kind, count, size, levels[::-1], parts_of(node.tail)).pack()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,12 +17,12 @@ from holdfast.objects.hashing import hash_chunk
 from holdfast.objects.joining import join_state
 from holdfast.objects.nodes import Entry, Node
 from holdfast.objects.registry import GLOBAL
+from holdfast.objects.spilling import within_limit
 from holdfast.objects.state import EncodedState, decode_state, encode_state
 from holdfast.storage.records import ChunkHash
 
 # A run, an index or two, and the root: what one place that changes touches, with room for cuts that move.
 FEW = 12
-LARGEST = 2 * FORMAT_0.leaf_scale + FORMAT_0.item_limit + 1_000
 
 
 def items(count: int, seed: int = 1) -> list[Any]:
@@ -84,9 +86,28 @@ def _never_cuts() -> list[Any]:
     found: list[Any] = []
     while len(found) < 3_000:
         text = f"{source.getrandbits(64):016x}"
-        if xxhash.xxh3_64_intdigest(b"\xb0" + text.encode()) >> 56 == 255:
+        if _high(b"\xb0" + text.encode()):
             found.append(text)
     return found
+
+
+def _high(part: bytes) -> bool:
+    return xxhash.xxh3_64_intdigest(part) >> 56 == 255
+
+
+def _nested(levels: int) -> Any:
+    """Values just over the limit, four to a dict, under keys that do not end its run: all would stay in their nodes."""
+    if levels == 0:
+        return ["y" * 1_000] * 17
+    keys = [f"{n:08}" for n in range(3_000) if _high(b"\xa8" + f"{n:08}".encode())]
+    return {key: _nested(levels - 1) for key in keys[:4]}
+
+
+def _deep(levels: int) -> Any:
+    state: Any = ["z" * 16_000]
+    for _ in range(levels):
+        state = [["w" * 15_900, 1], state, ["v" * 16_400, 2]]
+    return state
 
 
 @pytest.mark.parametrize(
@@ -100,14 +121,23 @@ def _never_cuts() -> list[Any]:
         "x" * 5_000_000,
         [["y" * 20_000] * 3] * 100,
         {"a" * 30_000: 1, "b" * 30_000: ["c" * 30_000] * 20},
+        {"k" * 2_000_000: 1, "short": 2},
+        {"\u20ac" * 5_460 + f"{n:03}": "v" * 16_300 for n in range(50)},
         (set(range(50_000)), list(range(50_000))),
+        _nested(4),
+        [[_nested(3)], {"a": _nested(3), "b": [_nested(1)] * 9}],
+        _deep(60),
     ],
-    ids=["zeros", "numbers", "keys", "never cuts", "bytes", "text", "large items", "large keys", "set"],
+    ids=[
+        *("zeros", "numbers", "keys", "never cuts", "bytes", "text", "large items", "large keys", "huge key"),
+        *("keys at the limit", "set", "just over the limit", "just over in lists", "deep and wide"),
+    ],
 )
 def test_chunks_are_bounded_whatever_the_content(state):
     encoded = encode_state(state, GLOBAL)
     chunks = {chunk.hash: chunk.data for chunk in encoded.chunks}
-    assert max(map(len, chunks.values())) <= max(LARGEST, FORMAT_0.piece_max + 1) + 2 * 30_010
+    assert max(map(len, chunks.values())) <= FORMAT_0.largest_chunk() < 700_000
+    assert len(chunks[encoded.root]) <= FORMAT_0.node_limit + 1
     assert decode_state(encoded.root, lambda names: {name: chunks[name] for name in names}, GLOBAL) == state
 
 
@@ -117,6 +147,7 @@ def test_deep_nesting_goes_through_without_recursion(deep):
     for level in range(deep):
         state = {"k": state} if level % 2 else ["x" * 3, state]
     encoded = encode_state(state, GLOBAL)
+    assert max(len(chunk.data) for chunk in encoded.chunks) <= FORMAT_0.largest_chunk()
     again = encode_state(state, GLOBAL, encoded.memo)
     assert (again.root, again.chunks) == (encoded.root, ())
     chunks = {chunk.hash: chunk.data for chunk in encoded.chunks}
@@ -215,3 +246,57 @@ def test_a_chunk_of_the_wrong_kind_in_a_tree_ends_in_an_error(kind):
     name = hostile.add(bytes((kind,)) + b"\xc0")
     with pytest.raises(StateError):
         hostile.join(Node(nodes.LIST, 1, 2, [[Entry(name, 1, 1)]], [b""]))
+
+
+def test_a_node_at_the_limit_keeps_its_right_edge_and_one_above_gives_it_away():
+    def node(bytes_in_tail: int) -> Node:
+        return Node(nodes.RAW, bytes_in_tail, bytes_in_tail, [], [b"x" * bytes_in_tail])
+
+    inside = FORMAT_0.node_limit - (len(node(60_000).pack()) - 60_000)
+    assert within_limit(node(inside), FORMAT_0) == (node(inside).pack(), [])
+    part, spilled = within_limit(node(inside + 1), FORMAT_0)
+    assert [each.data for each in spilled] == [bytes((nodes.LEAF,)) + b"x" * (inside + 1)]
+    assert nodes.parse_node(part).levels == [[Entry(spilled[0].hash, inside + 1, inside + 1)]]
+    assert nodes.parse_node(part).tail == [b""]
+
+
+def test_a_node_of_many_entries_gives_them_away_from_the_lowest_level_up():
+    cuts = replace(FORMAT_0, node_limit=1_000)
+    levels = [[Entry(ChunkHash(bytes((height, n)) * 16), 2, 2) for n in range(10)] for height in range(4)]
+    node = Node(nodes.LIST, 81, 84, levels, [b"\xc0"])
+    part, spilled = within_limit(node, cuts)
+    assert [each.data[0] for each in spilled] == [nodes.LEAF, nodes.INDEX, nodes.INDEX]
+    assert len(part) <= 1_000
+    # The first level took the run, the second the index of the first, the third that of the second.
+    assert [len(level) for level in nodes.parse_node(part).levels] == [10, 11, 0, 0]
+    assert [len(each.data) for each in spilled] == [2, 1 + 11 * 44, 1 + 11 * 44]
+
+
+def test_the_figures_of_the_format_are_those_of_the_page():
+    page = (Path(__file__).parents[3] / "docs/spec/tree.md").read_text(encoding="utf-8")
+    assert FORMAT_0.canonical() in " ".join(page.split())
+    assert f"no chunk has more than {FORMAT_0.largest_chunk():,} bytes" in " ".join(page.split())
+
+
+@pytest.mark.parametrize("scale", [3, 18_000])
+def test_a_run_ends_where_the_formula_of_the_page_says(scale):
+    cuts, source = replace(FORMAT_0, leaf_scale=scale), random.Random(scale)
+    for _ in range(2_000):
+        weight = source.randrange(1, scale)
+        total = source.randrange(weight, 2 * scale + 2)
+        edge = (4 * weight * total**3 << 64) // scale**4
+        for number in (0, edge - 1, edge, edge + 1, source.getrandbits(64), (1 << 64) - 1):
+            ends = total >= 2 * scale or number * scale**4 < 4 * weight * total**3 << 64
+            assert cuts.ends_leaf(number, weight, total) == ends
+
+
+@pytest.mark.parametrize("scale", [2, 3, 36])
+def test_an_index_ends_where_the_formula_of_the_page_says(scale):
+    cuts, source = replace(FORMAT_0, index_scale=scale), random.Random(scale)
+    for count in range(1, 2 * scale + 1):
+        edge = (4 * count**3 << 64) // scale**4
+        for number in (0, edge - 1, edge, edge + 1, source.getrandbits(64), (1 << 64) - 1):
+            if 0 <= number < 1 << 64:
+                name = number.to_bytes(8, "big") + source.randbytes(24)
+                ends = count >= 2 * scale or (count > 1 and number * scale**4 < 4 * count**3 << 64)
+                assert cuts.ends_index(name, count) == ends

@@ -23,7 +23,7 @@ from holdfast.objects.opaque import Opaque
 from holdfast.objects.packing import Packer
 from holdfast.objects.reading import Reader
 from holdfast.objects.registry import TypeRegistry
-from holdfast.objects.unpacking import Unpacker
+from holdfast.objects.unpacking import Unpacker, frame
 from holdfast.objects.walking import Walker
 from holdfast.testing.values import identical
 
@@ -424,4 +424,4 @@ def test_the_fast_ways_are_really_taken(monkeypatch):
 def test_the_limits_of_the_fast_ways_lie_within_those_of_the_slow_ways():
     assert packing._MAX_LEVELS < wire.MAX_EXTENSION_DEPTH
     assert unpacking._MAX_LEVELS < wire.MAX_EXTENSION_DEPTH
-    assert Unpacker(TYPES).unpack(b"\x01") == 1
+    assert Unpacker(TYPES).unpack(frame([b"\x01"])) == 1
