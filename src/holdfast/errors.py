@@ -4,11 +4,12 @@
     ├── NotFoundError      look elsewhere            also LookupError     exit 4 (10: no store)
     ├── ConflictError      read again, then retry                         exit 5
     ├── IntegrityError     stop; the stored bytes are damaged             exit 9
-    ├── InvalidInputError  fix the call              also ValueError      exit 2
+    ├── InvalidInputError  fix the call              also ValueError      exit 2 (20: unconfirmed)
     ├── UnsupportedError   upgrade, or use another store                  exit 6
     ├── BackendError       wait or make room; retry if .retryable         exit 8 (11: locked)
     └── StateError         fix the program           also RuntimeError    exit 7
     HoldfastWarning        something works, but less well than asked
+    └── RecoveryWarning    a load served an older checkpoint, because the one it was asked for is damaged
 
 The class says what to do, the code says exactly what happened. Codes are stable: a new one may be added, none is
 renamed or removed (`tests/repo/test_error_codes.py` holds us to it). Every error has a hint, and renders the same on
@@ -32,22 +33,30 @@ class ErrorCode(StrEnum):
     CHECKPOINT_MISSING = "checkpoint-missing"
     REF_AMBIGUOUS = "ref-ambiguous"
     HISTORY_TOO_SHORT = "history-too-short"
+    BEFORE_HISTORY = "before-history"
     PATH_MISSING = "path-missing"
+    NOTHING_TO_UNDO = "nothing-to-undo"
+    NOTHING_TO_REDO = "nothing-to-redo"
+    UNDO_GONE = "undo-gone"
     # conflict
     BRANCH_MOVED = "branch-moved"
     BRANCH_EXISTS = "branch-exists"
     KEY_TAKEN = "key-taken"
     SESSION_CHANGED = "session-changed"
     CHUNKS_GONE = "chunks-gone"
+    PATCH_FAILED = "patch-failed"
+    UNDO_BLOCKED = "undo-blocked"
     # integrity
     CHUNK_DAMAGED = "chunk-damaged"
     CHUNK_MISSING = "chunk-missing"
     ROW_DAMAGED = "row-damaged"
     STORE_DAMAGED = "store-damaged"
+    NOTHING_INTACT = "nothing-intact"
     # invalid input
     BAD_ARGUMENT = "bad-argument"
     BAD_NAME = "bad-name"
     BAD_REF = "bad-ref"
+    BAD_TIME = "bad-time"
     BAD_PATH = "bad-path"
     BAD_URL = "bad-url"
     BAD_METADATA = "bad-metadata"
@@ -61,6 +70,9 @@ class ErrorCode(StrEnum):
     PATH_EXISTS = "path-exists"
     NOT_A_STORE = "not-a-store"
     PROTECTED = "protected"
+    EMPTY_POLICY = "empty-policy"
+    NEEDS_CONFIRMATION = "needs-confirmation"
+    BAD_CONFIG = "bad-config"
     # unsupported
     FORMAT_TOO_NEW = "format-too-new"
     SQLITE_TOO_OLD = "sqlite-too-old"
@@ -79,8 +91,8 @@ class ErrorCode(StrEnum):
     DOCUMENT_DRIFT = "document-drift"
 
 
-# Two codes of a class have an exit code of their own, because scripts branch on them.
-_EXIT_BY_CODE = {ErrorCode.STORE_MISSING: 10, ErrorCode.STORE_LOCKED: 11}
+# These have an exit code of their own, because scripts branch on them.
+_EXIT_BY_CODE = {ErrorCode.STORE_MISSING: 10, ErrorCode.STORE_LOCKED: 11, ErrorCode.NEEDS_CONFIRMATION: 20}
 
 
 def _rebuild(
@@ -179,13 +191,13 @@ class ConflictError(HoldfastError):
         )
 
     @classmethod
-    def chunks_gone(cls, root: bytes) -> Self:
-        """The store no longer has the state that a writer builds on: it was replaced, or cleaned."""
+    def chunks_gone(cls, checkpoint: bytes) -> Self:
+        """The store no longer has the checkpoint that a writer builds on: it was replaced, or cleaned."""
         return cls(
-            f"the store no longer has the state {_short(root)} that this save builds on",
+            f"the store no longer has checkpoint {_short(checkpoint)}, whose state this save builds on",
             code=ErrorCode.CHUNKS_GONE,
             hint="save again: the next save sends the whole state",
-            root=root.hex(),
+            checkpoint=checkpoint.hex(),
         )
 
 
@@ -200,7 +212,7 @@ class IntegrityError(HoldfastError):
         return cls(
             f"chunk {expected.hex()} is damaged: {why}",
             code=ErrorCode.CHUNK_DAMAGED,
-            hint="load an older checkpoint (s.log()), or bring the store back from a backup",
+            hint="s.recover() gives the newest state that is whole; store.verify() names all that is damaged",
             chunk=expected.hex(),
         )
 
@@ -210,7 +222,7 @@ class IntegrityError(HoldfastError):
         return cls(
             f"chunk {expected.hex()} is missing from the store",
             code=ErrorCode.CHUNK_MISSING,
-            hint="load an older checkpoint (s.log()), or bring the store back from a backup",
+            hint="s.recover() gives the newest state that is whole; store.verify() names all that is damaged",
             chunk=expected.hex(),
         )
 
@@ -220,7 +232,7 @@ class IntegrityError(HoldfastError):
         return cls(
             f"{what} is damaged: {why}",
             code=ErrorCode.ROW_DAMAGED,
-            hint="keep a copy of the store as it is, and bring it back from a backup",
+            hint="store.verify() names all that is damaged, store.repair() keeps what is whole; or go back to a backup",
             what=what,
         )
 
@@ -259,6 +271,10 @@ class StateError(HoldfastError, RuntimeError):
 
 class HoldfastWarning(UserWarning):
     """Something works, but less well than asked: weaker durability, a slow path, an old call."""
+
+
+class RecoveryWarning(HoldfastWarning):
+    """A load asked to recover: what was asked for is damaged, and an older checkpoint was served."""
 
 
 def _short(head: bytes | None) -> str:

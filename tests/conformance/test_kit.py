@@ -6,17 +6,20 @@ against it, and has to fail.
 
 from __future__ import annotations
 
+import threading
+import time
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
+from holdfast.backends import rules
 from holdfast.backends.memory import MemoryBackend
-from holdfast.errors import HoldfastError
-from holdfast.storage.records import Batch, Claim, Guard, Move, Query, Receipt
-from holdfast.testing.conformance import BackendConformance
+from holdfast.errors import ConflictError, ErrorCode, HoldfastError
+from holdfast.storage.records import Batch, CheckpointId, Claim, Guard, Move, Query, Receipt
+from holdfast.testing.conformance import BackendConformance, views, waiting
 from holdfast.testing.faults import Fault, FaultyBackend
-from holdfast.testing.rows import START
+from holdfast.testing.rows import START, edit
 
 
 class Rewriting(MemoryBackend):
@@ -101,7 +104,95 @@ def reverses_batches(_, batch):
     return batch._replace(checkpoints=batch.checkpoints[::-1])
 
 
+def ignores_what_it_relies_on(_, batch):
+    return batch._replace(relies_on=None)
+
+
+def takes_hidden_rows_for_gone(backend, batch):
+    """Relies only on what is visible."""
+    if batch.relies_on is not None:
+        with backend.reader() as reader:
+            relied = reader.checkpoint(batch.relies_on)
+        if relied is not None and relied.hidden:
+            raise ConflictError.chunks_gone(relied.id)
+    return batch
+
+
+def looks_for_what_it_relies_on_last(backend, batch):
+    try:
+        MemoryBackend.commit(backend, batch._replace(relies_on=None, checkpoints=(), operations=()))
+    except ConflictError as error:
+        if error.code is ErrorCode.BRANCH_MOVED:
+            raise
+    return batch
+
+
+def forgets_removals(_, batch):
+    return batch._replace(removals=())
+
+
+def hides_what_it_removes(backend, batch):
+    with backend.reader() as reader:
+        rows = [reader.checkpoint(each) for each in batch.removals]
+    mine = [row for row in rows if row and row.session == batch.claim.session]
+    return batch._replace(edits=(*batch.edits, *(edit(row, hidden=1) for row in mine)))
+
+
+def checks_removals_before_edits(backend, batch):
+    with backend.reader() as reader:
+        rows = [reader.checkpoint(each) for each in batch.removals]
+    return batch._replace(removals=tuple(row.id for row in rows if row and row.hidden))
+
+
+def misses_what_is_gone(backend, batch):
+    with backend.reader() as reader:
+        if any(reader.checkpoint(each) is None for each in batch.removals):
+            raise rules.edit_missing(batch.removals[0])
+    return batch
+
+
+def stays_on_its_branch(_, batch):
+    return batch._replace(switch_to=None)
+
+
+def goes_back_to_main(_, batch):
+    return batch._replace(switch_to=batch.switch_to or "main")
+
+
+def keeps_the_whole_log(_, batch):
+    return batch._replace(cuts_log=False)
+
+
+def cuts_its_own_entries_too(backend, batch):
+    if batch.cuts_log and batch.operations:
+        MemoryBackend.commit(backend, batch._replace(cuts_log=False))
+        return Batch(claim=batch.claim, at=batch.at, cuts_log=True)
+    return batch
+
+
 REWRITES = [
+    (ignores_what_it_relies_on, "test_a_batch_that_relies_on_what_is_not_there_is_refused"),
+    (ignores_what_it_relies_on, "test_a_checkpoint_that_was_removed_for_good_cannot_be_relied_on"),
+    (ignores_what_it_relies_on, "test_the_chunks_of_an_erased_session_wait_for_a_collection"),
+    (
+        looks_for_what_it_relies_on_last,
+        "test_what_it_relies_on_is_checked_after_the_guard_and_before_the_moves",
+    ),
+    (takes_hidden_rows_for_gone, "test_a_hidden_checkpoint_can_be_relied_on"),
+    (forgets_removals, "test_what_is_removed_for_good_is_found_no_more"),
+    (forgets_removals, "test_what_was_hidden_before_is_removed"),
+    (forgets_removals, "test_what_was_removed_can_be_saved_again"),
+    (hides_what_it_removes, "test_what_is_visible_is_not_removed"),
+    (hides_what_it_removes, "test_what_the_same_batch_shows_again_is_not_removed"),
+    (checks_removals_before_edits, "test_what_is_visible_is_not_removed"),
+    (checks_removals_before_edits, "test_what_the_same_batch_saves_is_visible"),
+    (misses_what_is_gone, "test_one_that_is_gone_is_no_error"),
+    (stays_on_its_branch, "test_people_are_on_main_until_they_switch"),
+    (stays_on_its_branch, "test_a_switch_concerns_its_session"),
+    (goes_back_to_main, "test_people_are_on_main_until_they_switch"),
+    (keeps_the_whole_log, "test_a_log_that_is_cut_has_only_what_came_with_the_cut"),
+    (keeps_the_whole_log, "test_a_log_can_be_cut_to_nothing"),
+    (cuts_its_own_entries_too, "test_a_log_that_is_cut_has_only_what_came_with_the_cut"),
     (ignores_the_guard, "test_a_guard_sees_a_new_operation"),
     (ignores_the_guard, "test_the_guard_is_checked_before_the_moves"),
     (ignores_last_seq, "test_a_guard_with_last_seq_sees_a_new_checkpoint"),
@@ -206,9 +297,146 @@ class OpenForEver(MemoryBackend):
         pass
 
 
+class ReachesIntoOtherSessions(MemoryBackend):
+    """Removes whatever it is told to."""
+
+    def commit(self, batch):
+        receipt = super().commit(batch._replace(removals=()))
+        for each in batch.removals:
+            self._writable().checkpoints.pop(each, None)
+        return receipt
+
+
+class KeepsKeys(MemoryBackend):
+    def commit(self, batch):
+        keys = dict(self._open_moment().keys)
+        receipt = super().commit(batch)
+        moment = self._open_moment()
+        moment.keys = keys | moment.keys
+        return receipt
+
+
+class CountsRows(MemoryBackend):
+    """Takes the number of the newest row for the highest number."""
+
+    def commit(self, batch):
+        receipt = super().commit(batch)
+        moment = self._open_moment()
+        moment.position = max((row.position for row in moment.checkpoints.values()), default=0)
+        return receipt
+
+
+class CountsRowsOfSessions(MemoryBackend):
+    def commit(self, batch):
+        moment = self._open_moment()
+        for name, session in moment.sessions.items():
+            rows = [row.seq for row in moment.checkpoints.values() if row.session == name]
+            moment.sessions[name] = session._replace(last_seq=max(rows, default=0))
+        return super().commit(batch)
+
+
+class SweepsAtOnce(MemoryBackend):
+    """Removes the chunks with the row, though a view or a writer may be at them."""
+
+    def commit(self, batch):
+        roots = {row.root for row in self._open_moment().checkpoints.values() if row.id in batch.removals}
+        receipt = super().commit(batch)
+        for root in roots:
+            del self._writable().chunks[root]
+        return receipt
+
+
+class LeavesTheRows(MemoryBackend):
+    def erase_session(self, session):
+        del self._writable().sessions[session]
+
+
+class LeavesTheLog(MemoryBackend):
+    def erase_session(self, session):
+        log = dict(self._writable().operations)
+        super().erase_session(session)
+        self._writable().operations.update(log)
+
+
+class ErasesEverything(MemoryBackend):
+    def erase_session(self, session):
+        for each in list(self._open_moment().sessions):
+            super().erase_session(each)
+
+
+class RemembersTheErased(MemoryBackend):
+    """A session of the same name goes on where the last one was."""
+
+    def erase_session(self, session):
+        old = self._open_moment().sessions.get(session)
+        super().erase_session(session)
+        if old is not None:
+            self._writable().sessions[session] = old
+
+
+class MissesTheErased(MemoryBackend):
+    def erase_session(self, session):
+        if session not in self._open_moment().sessions:
+            raise rules.edit_missing(CheckpointId(b""))
+        super().erase_session(session)
+
+
+class ScrubsTooMuch(MemoryBackend):
+    def scrub(self):
+        moment = self._writable()
+        moment.position = 0
+        moment.operations.clear()
+
+
+class SleepsOn(MemoryBackend):
+    """Waits out its time, whatever comes."""
+
+    def wait_for_checkpoint(self, after, timeout):
+        time.sleep(timeout if timeout < 100 else 1)
+        if timeout >= 100:
+            threading.Event().wait(10)
+        return super().wait_for_checkpoint(after, 0)
+
+
+class WakesForNothing(MemoryBackend):
+    def wait_for_checkpoint(self, after, timeout):
+        return super().wait_for_checkpoint(after, min(timeout, 0.001))
+
+
+class SaysWhatItWasAsked(MemoryBackend):
+    def wait_for_checkpoint(self, after, timeout):
+        return max(after, super().wait_for_checkpoint(after, timeout))
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """A thread that waits in vain is called stuck sooner."""
+    monkeypatch.setattr(views, "PATIENCE", 0.5)
+    monkeypatch.setattr(waiting, "PATIENCE", 0.5)
+
+
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize(
     ("broken", "test"),
     [
+        (ReachesIntoOtherSessions, "test_a_checkpoint_of_another_session_is_not_removed"),
+        (ReachesIntoOtherSessions, "test_what_is_visible_is_not_removed"),
+        (KeepsKeys, "test_key_and_tags_of_what_is_removed_are_free_again"),
+        (CountsRows, "test_seq_and_position_are_never_given_twice"),
+        (CountsRows, "test_what_was_removed_counts"),
+        (CountsRowsOfSessions, "test_seq_and_position_are_never_given_twice"),
+        (CountsRowsOfSessions, "test_what_was_removed_can_be_saved_again"),
+        (LeavesTheRows, "test_an_erased_session_is_gone_with_all_that_belongs_to_it"),
+        (LeavesTheLog, "test_an_erased_session_is_gone_with_all_that_belongs_to_it"),
+        (ErasesEverything, "test_other_sessions_are_not_touched"),
+        (RemembersTheErased, "test_its_id_is_free_again"),
+        (MissesTheErased, "test_erasing_what_is_not_there_is_no_error"),
+        (ScrubsTooMuch, "test_a_scrubbed_store_is_the_same_to_every_question"),
+        (SleepsOn, "test_what_is_there_already_is_not_waited_for"),
+        (SleepsOn, "test_a_commit_of_another_thread_ends_it"),
+        (WakesForNothing, "test_a_commit_of_another_thread_ends_it"),
+        (SaysWhatItWasAsked, "test_it_comes_back_when_its_time_is_over"),
+        (SweepsAtOnce, "test_its_chunks_wait_for_a_collection"),
         (NotAtomic, "test_a_refused_batch_leaves_nothing_behind"),
         (NotIdempotent, "test_a_repeated_batch_changes_nothing_and_returns_its_rows"),
         (NotIdempotent, "test_whatever_else_a_repeated_batch_says_is_ignored"),
@@ -241,6 +469,9 @@ IGNORED_FILTERS = {
     "metadata": "test_every_metadata_pair_must_hold",
     "before_seq": "test_pages_by_seq_and_by_position_cover_everything_once",
     "before_position": "test_pages_by_seq_and_by_position_cover_everything_once",
+    "after_seq": "test_after_and_before_leave_out_their_own_number",
+    "after_position": "test_a_row_removed_meanwhile_moves_no_page",
+    "oldest_first": "test_oldest_first_is_newest_first_backwards",
     "include_hidden": "test_removed_checkpoints_come_only_when_asked_for",
     "limit": "test_a_limit_gives_the_newest",
 }
@@ -262,8 +493,12 @@ def test_a_backend_that_ignores_a_filter_is_caught(name, test):
                 setattr(reader, "checkpoints", lambda query: ask(query._replace(**{name: default})))  # noqa: B010
                 yield reader
 
-    exactly = {"field": name, "value": "v", "near_misses": ["V"]}
-    assert_caught(Ignoring(), test, **(exactly if test == "test_a_filter_matches_its_value_exactly" else {}))
+    arguments: dict[str, Any] = {}
+    if test == "test_a_filter_matches_its_value_exactly":
+        arguments = {"field": name, "value": "v", "near_misses": ["V"]}
+    if name in ("after_seq", "oldest_first"):
+        arguments = {"way": {}}
+    assert_caught(Ignoring(), test, **arguments)
 
 
 def test_a_backend_that_lists_oldest_first_is_caught():
@@ -277,6 +512,16 @@ def test_a_backend_that_gives_other_bytes_is_caught():
 
     backend = FaultyBackend(MemoryBackend(), [Fault("chunks", nth=None, after=stripped)])
     assert_caught(backend, "test_a_chunk_comes_back_exactly", data=b"\x00")
+
+
+def test_no_test_of_the_kit_hides_another():
+    names = [
+        name
+        for part in BackendConformance.__mro__
+        for name in vars(part)
+        if name.startswith("test_") and part is not BackendConformance
+    ]
+    assert len(set(names)) == len(names)
 
 
 def assert_caught(backend, test, **arguments):

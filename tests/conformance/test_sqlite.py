@@ -30,6 +30,9 @@ class SqliteConformance(BackendConformance):
     def open_copy(self, path):
         return SqliteBackend.open(path, durability=self.durability, create=False, timeout=10.0)
 
+    def files(self, backend):
+        return sorted(self.path.parent.glob(f"{self.path.name}*"))
+
     def spoil(self, backend, checkpoint):
         # Through the same checksum VFS, so that the page is sound and only the row is wrong.
         connection = apsw.Connection(str(self.path), vfs="cksmvfs")

@@ -48,9 +48,9 @@ def test_a_lost_reply_is_settled_by_reading_back(backend, store):
 def test_when_nothing_can_be_read_back_the_first_failure_is_told(backend, store):
     session = store.session("work")
     session.save(1)
-    # The save reads once before it writes; the reading after that is the one that would settle it.
+    # A save that follows the writer's last one reads nothing before it writes; the reading would settle it.
     backend.plan(
-        Fault("commit", after=failing(disk_full())), Fault("reader", nth=2, before=failing(io_failed()))
+        Fault("commit", after=failing(disk_full())), Fault("reader", nth=1, before=failing(io_failed()))
     )
 
     with pytest.raises(BackendError) as caught:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,17 @@ import ormsgpack
 import pytest
 
 import holdfast
-from holdfast.errors import ConflictError, ErrorCode, InvalidInputError, StateError, UnsupportedError
+from holdfast.backends import rules
+from holdfast.backends.intact import ReaderInspection
+from holdfast.errors import (
+    ConflictError,
+    ErrorCode,
+    IntegrityError,
+    InvalidInputError,
+    StateError,
+    UnsupportedError,
+)
+from holdfast.objects.links import refers
 from holdfast.storage.ports import Backend
 from holdfast.storage.records import (
     Batch,
@@ -37,6 +48,7 @@ from holdfast.storage.records import (
     Receipt,
     SessionRow,
     StoreStats,
+    Swept,
 )
 from holdfast.testing.conformance import BackendConformance
 
@@ -50,6 +62,9 @@ class View:
     rows: dict[CheckpointId, CheckpointRow] = field(default_factory=dict)
     log: tuple[Operation, ...] = ()
     pieces: dict[ChunkHash, bytes] = field(default_factory=dict)
+    stamps: dict[ChunkHash, int] = field(default_factory=dict)
+    epoch: int = 0
+    position: int = 0
 
     def session(self, session: str) -> SessionRow | None:
         return self.session_rows.get(session)
@@ -72,7 +87,8 @@ class View:
         return self.rows.get(checkpoint)
 
     def checkpoints(self, query: Query) -> list[CheckpointRow]:
-        return [row for row in reversed(self.rows.values()) if self._matches(row, query)][: query.limit]
+        rows = self.rows.values() if query.oldest_first else reversed(self.rows.values())
+        return [row for row in rows if self._matches(row, query)][: query.limit]
 
     def operations(self, session: str, *, after: int = 0) -> list[Operation]:
         return [entry for entry in self.log if entry.session == session and entry.number > after]
@@ -108,7 +124,9 @@ class View:
             and (query.since is None or row.created_at >= query.since)
             and (query.until is None or row.created_at <= query.until)
             and (query.before_seq is None or row.seq < query.before_seq)
+            and (query.after_seq is None or row.seq > query.after_seq)
             and (query.before_position is None or row.position < query.before_position)
+            and (query.after_position is None or row.position > query.after_position)
             and all(_metadata_has(row, path, value) for path, value in query.metadata)
         )
 
@@ -140,6 +158,8 @@ def check(view: View, batch: Batch) -> None:
         batch.guard.log_count != owner.log_count or batch.guard.last_seq not in (None, owner.last_seq)
     ):
         raise ConflictError.session_changed(claim.session)
+    if batch.relies_on is not None and batch.relies_on not in view.rows:
+        raise ConflictError.chunks_gone(batch.relies_on)
     for move in batch.moves:
         branch = view.branch(claim.session, move.branch)
         head = branch.head if branch else None
@@ -151,6 +171,11 @@ def check(view: View, batch: Batch) -> None:
         )
         if taken:
             raise ConflictError.key_taken(row.session, str(row.key), existing=taken[0].id)
+    known = view.rows | {row.id: row for row in batch.checkpoints}
+    hidden = {each.id: each.hidden for each in batch.edits}
+    for name in batch.removals:
+        if name in known:
+            rules.check_removal(known[name], claim.session, hidden=hidden.get(name, known[name].hidden))
 
 
 def apply(view: View, batch: Batch) -> View:
@@ -162,13 +187,15 @@ def apply(view: View, batch: Batch) -> View:
     for number, row in enumerate(batch.checkpoints):
         rows[row.id] = row._replace(
             seq=old.last_seq + 1 + number,
-            position=len(rows) + 1,
+            position=view.position + 1 + number,
             stored_at=batch.at,
             stored_bytes=0 if number else sum(map(len, new_pieces.values())),
         )
     for each in batch.edits:
         changed = {key: value for key, value in each._asdict().items() if key != "id"}
         rows[each.id] = rows[each.id]._replace(**changed)
+    for gone in batch.removals:
+        rows.pop(gone, None)
     for move in batch.moves:
         if move.head is None:
             del heads[name, move.branch]
@@ -182,14 +209,80 @@ def apply(view: View, batch: Batch) -> View:
         last_seq=old.last_seq + len(batch.checkpoints),
         log_count=old.log_count + len(batch.operations),
         log_tip=batch.operations[-1].hash if batch.operations else old.log_tip,
+        current=batch.switch_to or old.current,
     )
+    log = tuple(each for each in view.log if not (batch.cuts_log and each.session == name))
     return View(
         session_rows=view.session_rows | {name: session},
         heads=heads,
         rows=rows,
-        log=view.log + batch.operations,
+        log=log + batch.operations,
         pieces=view.pieces | new_pieces,
+        stamps=view.stamps | {piece.hash: view.epoch for piece in batch.chunks},
+        epoch=view.epoch,
+        position=view.position + len(batch.checkpoints),
     )
+
+
+def erase(view: View, session: str) -> View:
+    """The view without a session."""
+    return replace(
+        view,
+        session_rows={name: row for name, row in view.session_rows.items() if name != session},
+        heads={key: row for key, row in view.heads.items() if row.session != session},
+        rows={key: row for key, row in view.rows.items() if row.session != session},
+        log=tuple(each for each in view.log if each.session != session),
+    )
+
+
+def sweep(view: View, names: Iterable[ChunkHash]) -> View:
+    """The view without these chunks."""
+    gone = set(names)
+    return replace(
+        view,
+        pieces={name: data for name, data in view.pieces.items() if name not in gone},
+        stamps={name: stamp for name, stamp in view.stamps.items() if name not in gone},
+    )
+
+
+class FolderCollection:
+    """Each step that changes something is a file like any other commit."""
+
+    def __init__(self, backend: FolderBackend, epoch: int, *, dry_run: bool) -> None:
+        self._backend = backend
+        self._epoch = epoch
+        self._dry_run = dry_run
+        self._marked: set[ChunkHash] = set()
+
+    def mark(self, names: Iterable[ChunkHash]) -> list[ChunkHash]:
+        with self._backend.reader() as view:
+            new = [name for name in dict.fromkeys(names) if name not in self._marked]
+            for name in new:
+                if name not in view.pieces:
+                    raise IntegrityError.chunk_missing(name)
+            self._marked.update(new)
+            return [name for name in new if refers(view.pieces[name])]
+
+    def unneeded(self) -> Swept:
+        with self._backend.reader() as view:
+            gone = self._gone(view)
+        return Swept(len(gone), sum(len(view.pieces[name]) for name in gone), done=not gone)
+
+    def sweep(self, limit: int) -> Swept:
+        swept = Swept()
+
+        def event(view: View) -> dict[str, Any] | None:
+            nonlocal swept
+            gone = [] if self._dry_run or view.epoch != self._epoch else self._gone(view)
+            size = sum(len(view.pieces[name]) for name in gone[:limit])
+            swept = Swept(len(gone[:limit]), size, done=len(gone) <= limit)
+            return {"sweep": gone[:limit]} if gone else None
+
+        self._backend.write(event)
+        return swept
+
+    def _gone(self, view: View) -> list[ChunkHash]:
+        return [name for name, at in view.stamps.items() if at < self._epoch and name not in self._marked]
 
 
 class FolderBackend:
@@ -208,16 +301,58 @@ class FolderBackend:
         return f"folder:{self._folder}"
 
     def commit(self, batch: Batch) -> Receipt:
+        def event(view: View) -> dict[str, Any] | None:
+            if batch.checkpoints and all(row.id in view.rows for row in batch.checkpoints):
+                return None
+            check(view, batch)
+            return {"batch": _plain(batch)}
+
+        view = self.write(event)
+        return Receipt(tuple(view.rows[row.id] for row in batch.checkpoints))
+
+    def write(self, event: Callable[[View], dict[str, Any] | None]) -> View:
+        """Write what `event` makes of the newest view, if anything; the view after it."""
         with self._lock:
             while True:
-                view = self._catch_up()
-                known = [view.rows[row.id] for row in batch.checkpoints if row.id in view.rows]
-                if known and len(known) == len(batch.checkpoints):
-                    return Receipt(tuple(known))
-                check(view, batch)
-                if self._write(self._count + 1, pack(batch)):
-                    view = self._catch_up()
-                    return Receipt(tuple(view.rows[row.id] for row in batch.checkpoints))
+                planned = event(self._catch_up())
+                if planned is None or self._write(self._count + 1, ormsgpack.packb(planned)):
+                    return self._catch_up()
+
+    @contextmanager
+    def collection(self, *, dry_run: bool = False) -> Iterator[FolderCollection]:
+        with self.reader() as view:
+            epoch = view.epoch + 1
+        if not dry_run:
+            epoch = self.write(lambda view: {"epoch": view.epoch + 1}).epoch
+        yield FolderCollection(self, epoch, dry_run=dry_run)
+
+    def erase_session(self, session: str) -> None:
+        self.write(lambda view: {"erase": session} if session in view.session_rows else None)
+
+    def scrub(self) -> None:
+        """Everything goes into one new file; the older ones keep their names, which nobody may use again."""
+        self.write(lambda view: {"everything": _plain(view)})
+        for number in range(1, self._count):
+            os.truncate(self._folder / str(number), 0)
+
+    def wait_for_checkpoint(self, after: int, timeout: float) -> int:
+        deadline = time.monotonic() + timeout
+        while True:
+            with self.reader() as view:
+                if view.position > after or time.monotonic() >= deadline:
+                    return view.position
+            time.sleep(0.01)
+
+    @contextmanager
+    def inspect(self) -> Iterator[ReaderInspection]:
+        with self.reader() as view:
+            yield ReaderInspection(view, view.pieces)
+
+    def rebuild(self, plan: Any) -> str | None:
+        self._check_open()
+        raise UnsupportedError(
+            f"no repair for {plan}", code=ErrorCode.NOT_SUPPORTED, hint="bring back the folder"
+        )
 
     @contextmanager
     def reader(self) -> Iterator[View]:
@@ -241,7 +376,7 @@ class FolderBackend:
     def _catch_up(self) -> View:
         self._check_open()
         while (path := self._folder / str(self._count + 1)).exists():
-            self._view = apply(self._view, unpack(path.read_bytes()))
+            self._view = follow(self._view, path.read_bytes())
             self._count += 1
         return self._view
 
@@ -268,28 +403,54 @@ class FolderBackend:
         return True
 
 
-def pack(batch: Batch) -> bytes:
-    return ormsgpack.packb(_plain(batch))
+def follow(view: View, data: bytes) -> View:
+    """The view after one more file. An empty one was scrubbed: a later file has everything."""
+    event = ormsgpack.unpackb(data) if data else {}
+    if "batch" in event:
+        return apply(view, batch_from(event["batch"]))
+    if "erase" in event:
+        return erase(view, event["erase"])
+    if "sweep" in event:
+        return sweep(view, event["sweep"])
+    if "everything" in event:
+        return view_from(event["everything"])
+    return replace(view, epoch=event.get("epoch", view.epoch))
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, View):
+        return {name: _plain(each) for name, each in vars(value).items()}
+    if isinstance(value, dict):
+        return [[_plain(key), _plain(each)] for key, each in value.items()]
     if hasattr(value, "_asdict"):
         return {name: _plain(each) for name, each in value._asdict().items()}
     return [_plain(each) for each in value] if isinstance(value, tuple) else value
 
 
-def unpack(data: bytes) -> Batch:
-    raw = ormsgpack.unpackb(data)
-    return Batch(
-        claim=Claim(**raw["claim"]),
-        at=raw["at"],
-        chunks=tuple(Chunk(**each) for each in raw["chunks"]),
-        checkpoints=tuple(CheckpointRow(**_tuples(each)) for each in raw["checkpoints"]),
-        moves=tuple(Move(**each) for each in raw["moves"]),
-        edits=tuple(Edit(**_tuples(each)) for each in raw["edits"]),
-        operations=tuple(Operation(**each) for each in raw["operations"]),
-        guard=Guard(**raw["guard"]) if raw["guard"] else None,
-    )
+def batch_from(raw: dict[str, Any]) -> Batch:
+    made = {
+        "claim": Claim(**raw["claim"]),
+        "chunks": tuple(Chunk(**each) for each in raw["chunks"]),
+        "checkpoints": tuple(CheckpointRow(**_tuples(each)) for each in raw["checkpoints"]),
+        "moves": tuple(Move(**each) for each in raw["moves"]),
+        "edits": tuple(Edit(**_tuples(each)) for each in raw["edits"]),
+        "operations": tuple(Operation(**each) for each in raw["operations"]),
+        "guard": Guard(**raw["guard"]) if raw["guard"] else None,
+        "removals": tuple(raw["removals"]),
+    }
+    return Batch(**(raw | made))
+
+
+def view_from(raw: dict[str, Any]) -> View:
+    made = {
+        "session_rows": {name: SessionRow(**row) for name, row in raw["session_rows"]},
+        "heads": {(session, name): BranchRow(**row) for (session, name), row in raw["heads"]},
+        "rows": {name: CheckpointRow(**_tuples(row)) for name, row in raw["rows"]},
+        "log": tuple(Operation(**each) for each in raw["log"]),
+        "pieces": dict(raw["pieces"]),
+        "stamps": dict(raw["stamps"]),
+    }
+    return View(**(raw | made))
 
 
 def _tuples(raw: dict[str, Any]) -> dict[str, Any]:
@@ -307,6 +468,9 @@ class TestFolderBackend(BackendConformance):
     def reopen(self, backend: Backend) -> Backend:
         backend.close()
         return FolderBackend(self.folder)
+
+    def files(self, backend: Backend) -> list[Path]:
+        return list(self.folder.iterdir())
 
 
 @pytest.mark.requirement("K7")

@@ -22,7 +22,12 @@ _KNOWN = "a folder, a file ending in .db, sqlite:///path, or memory:"
 
 
 def connect(
-    target: str | Path, *, durability: Literal["power", "process"], create: bool, timeout: float
+    target: str | Path,
+    *,
+    durability: Literal["power", "process"],
+    create: bool,
+    timeout: float,
+    damaged: bool = False,
 ) -> Backend:
     """Open the store that a target names.
 
@@ -47,7 +52,9 @@ def connect(
         target = _path_of_url(target) if separator or not target else Path(plain)
     from holdfast.backends.sqlite import SqliteBackend
 
-    return SqliteBackend.open(store_file(target), durability=durability, create=create, timeout=timeout)
+    return SqliteBackend.open(
+        store_file(target), durability=durability, create=create, timeout=timeout, damaged=damaged
+    )
 
 
 def store_file(path: Path) -> Path:

@@ -70,7 +70,26 @@ def advance(session: SessionRow, *, new: int, operations: Sequence[Operation]) -
         last_seq=session.last_seq + new,
         log_count=count,
         log_tip=tip,
+        current=session.current,
     )
+
+
+def switched(session: SessionRow, batch: Batch) -> SessionRow:
+    """The session on the branch that the batch switches to."""
+    if batch.switch_to is None or batch.switch_to == session.current:
+        return session
+    return session._replace(current=batch.switch_to)
+
+
+def check_removal(row: CheckpointRow, session: str, *, hidden: int) -> None:
+    """Refuse to remove for good what has not been removed from history, or belongs to another session."""
+    if row.session != session or not hidden:
+        raise InvalidInputError(
+            f"checkpoint {row.id.hex()[:12]} of session {row.session!r} is still part of its history",
+            code=ErrorCode.BAD_ARGUMENT,
+            hint="hide it in the same batch, or before",
+            checkpoint=row.id.hex(),
+        )
 
 
 def edited(row: CheckpointRow, edit: Edit) -> CheckpointRow:

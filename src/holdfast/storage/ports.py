@@ -7,11 +7,12 @@ in `holdfast.testing.conformance`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
+from holdfast.storage.inspection import Flaw, LostRow, Rebuilt
 from holdfast.storage.records import (
     Batch,
     BranchRow,
@@ -23,6 +24,7 @@ from holdfast.storage.records import (
     Receipt,
     SessionRow,
     StoreStats,
+    Swept,
 )
 
 
@@ -54,7 +56,7 @@ class Reader(Protocol):
         ...
 
     def checkpoints(self, query: Query) -> Sequence[CheckpointRow]:
-        """The checkpoints that match, newest first: by seq within a session, by position across sessions."""
+        """The checkpoints that match, in order of seq within a session, of position across sessions."""
         ...
 
     def operations(self, session: str, *, after: int = 0) -> Sequence[Operation]:
@@ -67,6 +69,74 @@ class Reader(Protocol):
 
     def stats(self) -> StoreStats:
         """How much is in the store."""
+        ...
+
+
+class Collection(Protocol):
+    """The removal of chunks that no checkpoint needs, beside running writers.
+
+    It opens a new epoch first, and each commit stamps the chunks it writes, finds or builds on with the epoch it sees.
+    Then the caller marks what every row of the store needs, the hidden ones too, in order of `position`, until there
+    are no more; and only then sweeps. A chunk goes if it is not marked and its stamp is older than the epoch. A row
+    that is committed meanwhile has stamped chunks, or relies on a row that is marked or stamped in its turn.
+
+    A collection may be left at any point: whatever was removed until then was not needed. Where a newer one has begun,
+    an older one sweeps nothing more: what the newer one marked must stay as it found it.
+    """
+
+    def mark(self, names: Iterable[ChunkHash]) -> Sequence[ChunkHash]:
+        """Count these chunks as needed; return those that were not marked before and may refer to others.
+
+        Raises:
+            IntegrityError: One of them is not there (`chunk-missing`). Nothing may be swept then.
+        """
+        ...
+
+    def unneeded(self) -> Swept:
+        """How many chunks a sweep would remove now, and what they take."""
+        ...
+
+    def sweep(self, limit: int) -> Swept:
+        """Remove at most `limit` chunks in one short transaction; a needed one that stood on them stands alone then."""
+        ...
+
+
+class Inspection(Protocol):
+    """Everything that is left in a store that may be damaged, at one moment; no damage ends it.
+
+    What it gives out matches its checksum. What does not is left out there, and named by `flaws` and `lost`.
+    """
+
+    def flaws(self) -> Sequence[Flaw]:
+        """What is wrong below the level of history: pages, headers, rows that do not match their checksum."""
+        ...
+
+    def lost(self) -> Sequence[LostRow]:
+        """The checkpoints whose rows cannot be read, each with what is known of it."""
+        ...
+
+    def sessions(self) -> Sequence[SessionRow]:
+        """The sessions, oldest first; one whose row is damaged as far as it can be told from other rows."""
+        ...
+
+    def branches(self) -> Sequence[BranchRow]:
+        """The branches of all sessions."""
+        ...
+
+    def checkpoints(self) -> Iterator[CheckpointRow]:
+        """The checkpoints, removed ones too, in order of position."""
+        ...
+
+    def operations(self, session: str) -> Sequence[Operation]:
+        """What is readable of the operation log of a session, oldest first."""
+        ...
+
+    def chunk_names(self) -> Iterator[ChunkHash]:
+        """The chunks that there are, needed or not."""
+        ...
+
+    def chunks(self, hashes: Iterable[ChunkHash]) -> Mapping[ChunkHash, bytes]:
+        """As `Reader.chunks`, but a chunk that cannot be put together is left out. The caller checks the hashes."""
         ...
 
 
@@ -90,7 +160,8 @@ class Backend(Protocol):
         one, in batch order. A chunk that is already there is not stored again; what the new ones take counts for the
         first checkpoint of the batch. Operations follow on from the tip of the log. A batch whose checkpoints are all
         there already, whatever else it says, changes nothing and returns their rows: a lost reply is settled by
-        committing again.
+        committing again. What is removed is gone with its tags and its key; its chunks wait for a `Collection`.
+        `position` and `seq` are never given twice, whatever was removed.
 
         Raises:
             ConflictError: The guard (`session-changed`), what it relies on (`chunks-gone`), a move (`branch-moved`) or
@@ -102,6 +173,45 @@ class Backend(Protocol):
 
     def reader(self) -> AbstractContextManager[Reader]:
         """Open a view of the store as it is now. Leave it before opening another in the same thread."""
+        ...
+
+    def collection(self, *, dry_run: bool = False) -> AbstractContextManager[Collection]:
+        """Begin to collect chunks that no checkpoint needs. With `dry_run` nothing is written, and nothing swept."""
+        ...
+
+    def erase_session(self, session: str) -> None:
+        """Remove a session with its branches, checkpoints and log, for good; its chunks wait for a `Collection`."""
+        ...
+
+    def scrub(self) -> None:
+        """Make sure that nothing which was removed can still be found in the files of the store.
+
+        Raises:
+            BackendError: Somebody still reads an older moment (`store-locked`); call it again later.
+        """
+        ...
+
+    def inspect(self) -> AbstractContextManager[Inspection]:
+        """Look at all that is there, damaged or not. Like a view, it is one moment, and belongs to its thread."""
+        ...
+
+    def rebuild(self, plan: Callable[[Inspection], Rebuilt | None]) -> str | None:
+        """Put what `plan` makes of an inspection in the place of all that is there, in one step.
+
+        No writer comes in between. What was there is kept aside first, as it is; the answer says where. Where `plan`
+        returns None nothing is changed, and the answer is None.
+
+        Raises:
+            IntegrityError: The damage is such that nothing can be put in its place (`store-damaged`).
+            UnsupportedError: This backend cannot be rebuilt (`not-supported`).
+        """
+        ...
+
+    def wait_for_checkpoint(self, after: int, timeout: float) -> int:
+        """Wait until there is a checkpoint with a position higher than `after`, whoever committed it.
+
+        Returns the highest position that was ever given, after `timeout` seconds even if it is not higher.
+        """
         ...
 
     def backup(self, target: Path) -> None:

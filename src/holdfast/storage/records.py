@@ -101,6 +101,8 @@ class SessionRow(NamedTuple):
     """How many operations its log has."""
     log_tip: bytes = b""
     """The hash of the newest operation; empty while there is none."""
+    current: str = "main"
+    """The branch that people are on where they name none."""
 
 
 class BranchRow(NamedTuple):
@@ -148,7 +150,7 @@ class StoreStats(NamedTuple):
 
 
 class Query(NamedTuple):
-    """Which checkpoints to list, newest first. A filter that is None does not filter.
+    """Which checkpoints to list, newest first unless it says otherwise. A filter that is None does not filter.
 
     Every value is bound as a parameter, metadata keys included: no text of a query ever becomes SQL.
     """
@@ -174,8 +176,11 @@ class Query(NamedTuple):
     metadata: tuple[tuple[tuple[str, ...], str], ...] = ()
     """(path of keys, value as canonical JSON) pairs; each must be equal. Added metadata hides the original."""
     before_seq: int | None = None
+    after_seq: int | None = None
     before_position: int | None = None
+    after_position: int | None = None
     include_hidden: bool = False
+    oldest_first: bool = False
     limit: int | None = None
 
 
@@ -228,7 +233,7 @@ class Guard(NamedTuple):
 class Batch(NamedTuple):
     """Everything one commit writes, computed before the transaction: all of it becomes visible, or nothing.
 
-    The chunks a checkpoint needs are in the batch, or belong to the state under `relies_on`, which must be there.
+    The chunks a checkpoint needs are in the batch, or belong to the state of the checkpoint that `relies_on` names.
     """
 
     claim: Claim
@@ -240,8 +245,24 @@ class Batch(NamedTuple):
     edits: tuple[Edit, ...] = ()
     operations: tuple[Operation, ...] = ()
     guard: Guard | None = None
-    relies_on: ChunkHash | None = None
-    """The root of a state whose chunks are left out; the batch fails with `chunks-gone` where it is not there."""
+    relies_on: CheckpointId | None = None
+    """A checkpoint whose state has the chunks that are left out; the batch fails with `chunks-gone` where its row is
+    not there. A row keeps all its chunks alive, so that looking for the row is enough."""
+    removals: tuple[CheckpointId, ...] = ()
+    """Checkpoints whose rows go for good. Each is hidden, by this batch if not before; one that is gone is no error."""
+    switch_to: str | None = None
+    """The branch that people are on from now on; None leaves it as it is."""
+    cuts_log: bool = False
+    """Whether the operations before those of this batch go for good: what they tell is to be forgotten."""
+
+
+class Swept(NamedTuple):
+    """Chunks that no checkpoint needs: those that a sweep removed, or would remove."""
+
+    chunks: int = 0
+    stored_bytes: int = 0
+    done: bool = True
+    """Whether none are left."""
 
 
 class Receipt(NamedTuple):

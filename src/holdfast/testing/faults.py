@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
 from holdfast.errors import BackendError, ErrorCode
-from holdfast.storage.ports import Backend, Reader
+from holdfast.storage.inspection import Rebuilt
+from holdfast.storage.ports import Backend, Collection, Inspection, Reader
 from holdfast.storage.records import (
     Batch,
     BranchRow,
@@ -31,6 +32,7 @@ from holdfast.storage.records import (
     Receipt,
     SessionRow,
     StoreStats,
+    Swept,
 )
 
 P = ParamSpec("P")
@@ -42,7 +44,7 @@ class Fault:
     """Something that goes wrong at one call, or at every call, of one name.
 
     Attributes:
-        call: The name of a method of `Backend` or `Reader`: commit, reader, backup, chunks, checkpoints ...
+        call: The name of a method of `Backend`, `Reader` or `Collection`: commit, reader, chunks, sweep ...
         nth: Which call of that name, counted from 1; None for every one.
         before: Runs before the call.
         after: Runs after it, and returns the answer that the caller gets.
@@ -134,6 +136,35 @@ class FaultyBackend:
         with self._plan.run("reader", self._inner.reader) as reader:
             yield _FaultyReader(reader, self._plan)
 
+    def collection(self, *, dry_run: bool = False) -> AbstractContextManager[Collection]:
+        """See `Backend.collection`."""
+        return self._collection(dry_run=dry_run)
+
+    @contextmanager
+    def _collection(self, *, dry_run: bool) -> Iterator[Collection]:
+        with self._plan.run("collection", self._inner.collection, dry_run=dry_run) as collection:
+            yield _FaultyCollection(collection, self._plan)
+
+    def erase_session(self, session: str) -> None:
+        """See `Backend.erase_session`."""
+        self._plan.run("erase_session", self._inner.erase_session, session)
+
+    def scrub(self) -> None:
+        """See `Backend.scrub`."""
+        self._plan.run("scrub", self._inner.scrub)
+
+    def inspect(self) -> AbstractContextManager[Inspection]:
+        """See `Backend.inspect`."""
+        return self._plan.run("inspect", self._inner.inspect)
+
+    def rebuild(self, plan: Callable[[Inspection], Rebuilt | None]) -> str | None:
+        """See `Backend.rebuild`."""
+        return self._plan.run("rebuild", self._inner.rebuild, plan)
+
+    def wait_for_checkpoint(self, after: int, timeout: float) -> int:
+        """See `Backend.wait_for_checkpoint`."""
+        return self._plan.run("wait_for_checkpoint", self._inner.wait_for_checkpoint, after, timeout)
+
     def backup(self, target: Path) -> None:
         """See `Backend.backup`."""
         self._plan.run("backup", self._inner.backup, target)
@@ -141,6 +172,22 @@ class FaultyBackend:
     def close(self) -> None:
         """See `Backend.close`; this one never fails, so that a test can clean up."""
         self._inner.close()
+
+
+class _FaultyCollection:
+    """A collection of another backend, with the faults of the same plan."""
+
+    def __init__(self, inner: Collection, plan: _Plan) -> None:
+        self._inner, self._run = inner, plan.run
+
+    def mark(self, names: Iterable[ChunkHash]) -> Sequence[ChunkHash]:
+        return self._run("mark", self._inner.mark, names)
+
+    def unneeded(self) -> Swept:
+        return self._run("unneeded", self._inner.unneeded)
+
+    def sweep(self, limit: int) -> Swept:
+        return self._run("sweep", self._inner.sweep, limit)
 
 
 class _FaultyReader:

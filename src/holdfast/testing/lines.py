@@ -30,6 +30,7 @@ class ModelCheckpoint:
     later: dict[str, Any] = field(default_factory=dict)
     """What annotations said since: a message instead of the first one, metadata over what there was."""
     removed: bool = False
+    pinned: bool = False
     prev: str | None = None
     skipped: int = 0
     agent: str | None = None
@@ -37,13 +38,23 @@ class ModelCheckpoint:
 
     def to_dict(self) -> dict[str, Any]:
         """The same record as `Checkpoint.to_dict`, without what only a real store knows (root and sizes)."""
-        plain = {"id", "session", "branch", "seq", "position", "prev", "skipped", "agent", "project"}
+        plain = {
+            "id",
+            "session",
+            "branch",
+            "seq",
+            "position",
+            "prev",
+            "skipped",
+            "agent",
+            "project",
+            "pinned",
+        }
         return {
             **{name: getattr(self, name) for name in plain},
             **self.fields,
             "parents": list(self.parents),
             "tags": sorted(self.tags),
-            "pinned": False,
             "created_at": moment(self.created_at).isoformat(),
             "stored_at": moment(self.stored_at).isoformat(),
         }
@@ -58,6 +69,8 @@ class Line:
     created_at: int
     history: list[ModelCheckpoint] = field(default_factory=list)
     heads: dict[str, str] = field(default_factory=dict)
+    current: str = "main"
+    """The branch that people are on."""
 
     def kept(self) -> list[ModelCheckpoint]:
         """What has not been removed, oldest first."""

@@ -106,6 +106,12 @@ def edit(of: CheckpointRow, **changes: Any) -> Edit:
     return Edit(**({"id": of.id} | {name: getattr(of, name) for name in names} | changes))
 
 
+def removal(*of: CheckpointRow, session: str = "work", **fields: Any) -> Batch:
+    """A batch that removes these checkpoints for good, hidden or not."""
+    hidden = tuple(edit(each, hidden=each.hidden or 1) for each in of)
+    return batch(session=session, edits=hidden, removals=tuple(each.id for each in of), **fields)
+
+
 def operation(number: int, *, previous: bytes = b"", session: str = "work", **fields: Any) -> Operation:
     """An entry of the operation log, with a hash that links it to `previous`."""
     plain: dict[str, Any] = {"kind": "annotate", "at": START, "data": "{}"} | fields

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.backends.memory import MemoryBackend
 from holdfast.storage.records import Query
-from holdfast.testing.rows import batch, checkpoint_id, contents, row, save
+from holdfast.testing.rows import batch, checkpoint_id, contents, removal, row, save
 
 MANY_THREADS = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 
@@ -27,6 +27,20 @@ def test_a_commit_copies_the_store_only_under_a_reader() -> None:
     after = backend._moment
     backend.commit(save("d", after="c"))
     assert backend._moment is after
+
+
+def test_a_collection_copies_the_store_only_to_change_it_under_a_reader() -> None:
+    backend = MemoryBackend()
+    (kept, gone) = (backend.commit(save(name, branch=name)).checkpoints[0] for name in "ab")
+    backend.commit(removal(gone))
+    with backend.collection() as collection, backend.reader() as reader:
+        before = backend._moment
+        collection.mark([kept.root])
+        assert collection.unneeded().chunks == 1
+        assert backend._moment is before
+        assert collection.sweep(5).chunks == 1
+        assert backend._moment is not before
+        assert len(reader.chunks([kept.root, gone.root])) == 2
 
 
 def test_a_reader_left_by_an_error_counts_as_left() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from holdfast.backends.sqlite import SqliteBackend
+from holdfast.backends.sqlite import SqliteBackend, rows
 from holdfast.backends.sqlite.connection import check_library
 from holdfast.errors import (
     ErrorCode,
@@ -22,6 +22,8 @@ from holdfast.errors import (
     NotFoundError,
     UnsupportedError,
 )
+from holdfast.objects.cutting import FORMAT_0
+from holdfast.storage.records import CheckpointRow
 from holdfast.storage.seal import seal
 from holdfast.testing.rows import contents, save
 
@@ -92,7 +94,7 @@ def test_a_store_carries_its_marks(path: Path, store: SqliteBackend) -> None:
     connection = plain(path)
     assert connection.execute("PRAGMA application_id").get == int.from_bytes(b"hldf", "big")
     assert connection.execute("PRAGMA user_version").get == 1000
-    assert connection.execute("PRAGMA page_size").get == 8192
+    assert connection.execute("PRAGMA page_size").get == 4096
     assert connection.reserve_bytes() == 8
     header = {key: value for key, value, _ in connection.execute("SELECT * FROM header")}
     connection.close()
@@ -102,7 +104,8 @@ def test_a_store_carries_its_marks(path: Path, store: SqliteBackend) -> None:
         "cipher": "0",
         "key": "0",
     }
-    assert set(header) == {"format", "store", "hash", "cipher", "key", "created_at"}
+    assert header["layout"] == FORMAT_0.canonical()
+    assert set(header) == {"format", "store", "hash", "cipher", "key", "layout", "created_at"}
 
 
 @pytest.mark.parametrize(("durability", "synchronous", "full"), [("power", 2, 1), ("process", 1, 0)])
@@ -260,8 +263,8 @@ def test_a_version_below_the_first_is_damage(path: Path, open_store: Open) -> No
     assert refused(open_store).code is ErrorCode.STORE_DAMAGED
 
 
-@pytest.mark.parametrize(("key", "value"), [("cipher", "1"), ("hash", "other")])
-def test_a_cipher_or_a_hash_that_is_not_known_is_refused(
+@pytest.mark.parametrize(("key", "value"), [("cipher", "1"), ("hash", "other"), ("layout", "other")])
+def test_a_cipher_a_hash_or_a_layout_that_is_not_known_is_refused(
     path: Path, open_store: Open, key: str, value: str
 ) -> None:
     open_store().close()
@@ -409,3 +412,20 @@ def test_a_maker_killed_between_writes_leaves_nothing_or_a_store(
         number, status = number + 3, ran.returncode
         assert status in (0, -9, 137)
     assert number > 10
+
+
+def test_rows_are_read_and_written_in_the_order_of_the_schema(path: Path, store: SqliteBackend) -> None:
+    connection = apsw.Connection(str(path), vfs="cksmvfs")
+    columns = [row[1] for row in connection.execute("PRAGMA table_info(checkpoints)")]
+    connection.close()
+    written = [name.strip('"') for name in rows._CHECKPOINT_COLUMNS]
+    assert columns == ["position", "session", *written]
+    assert columns[rows.METADATA_FIELD - 1] == "metadata"
+    assert columns[rows.ADDED_FIELD - 1] == "added_metadata"
+    # What a record has from created_at to size_bytes, and again from prev on, stands in the table in the same order.
+    fields = list(CheckpointRow._fields)
+    assert (
+        columns[7:20] == fields[5:18] == fields[fields.index("created_at") : fields.index("size_bytes") + 1]
+    )
+    assert fields[18:22] == ["seq", "position", "stored_at", "stored_bytes"]
+    assert columns[22:-1] == fields[22:]

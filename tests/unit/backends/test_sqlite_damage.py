@@ -127,7 +127,7 @@ def test_each_bit_of_the_header_of_the_file_is_guarded(path: Path, sound: bytes)
 
 @pytest.mark.parametrize("pages", [1, 2, 10])
 def test_a_cut_off_file_is_damage(path: Path, sound: bytes, pages: int) -> None:
-    path.write_bytes(sound[: -pages * 8192])
+    path.write_bytes(sound[: -pages * 4096])
     with pytest.raises(IntegrityError) as caught:
         everything(path)
     assert caught.value.code is ErrorCode.STORE_DAMAGED
@@ -138,7 +138,7 @@ def test_a_damaged_page_stops_a_commit_too(path: Path, sound: bytes, open_store:
     page = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'branches'").get
     connection.close()
     spoiled = bytearray(sound)
-    spoiled[page * 8192 - 100] ^= 1
+    spoiled[page * 4096 - 100] ^= 1
     path.write_bytes(spoiled)
     backend = open_store()
     with pytest.raises(IntegrityError) as caught:
@@ -262,7 +262,7 @@ def test_a_counter_that_went_back_is_damage_and_nothing_is_written_over(
     with store.reader() as reader:
         session = reader.session("work")
     assert session is not None
-    checksum = seal(1, "work", None, None, session.created_at, 1, 0, b"")
+    checksum = seal(1, "work", None, None, session.created_at, 1, 0, b"", session.current)
     spoil(path, "UPDATE sessions SET last_seq = 1, seal = ?", checksum)
     with pytest.raises(IntegrityError) as caught:
         store.commit(save("c", after="b"))
@@ -297,7 +297,7 @@ def test_acknowledged_saves_in_the_wal_of_a_killed_process_are_there(path: Path,
     ran = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, check=False)
     assert ran.returncode == -signal.SIGKILL
     assert ran.stdout == b"." * 40
-    assert path.with_name("store.db-wal").stat().st_size > 40 * 8192
+    assert path.with_name("store.db-wal").stat().st_size > 40 * 4096
     backend = open_store()
     kept = contents(backend)
     assert [each.id for each in kept.checkpoints] == [
@@ -308,16 +308,16 @@ def test_acknowledged_saves_in_the_wal_of_a_killed_process_are_there(path: Path,
     connection = apsw.Connection(str(path), vfs="cksmvfs")
     assert connection.execute("PRAGMA integrity_check").get == "ok"
     connection.close()
-    assert verified_pages(path) == path.stat().st_size // 8192
+    assert verified_pages(path) == path.stat().st_size // 4096
 
 
 def verified_pages(path: Path) -> int:
     """How many pages carry a right checksum, by a reading of the file that trusts nobody."""
     data, good = path.read_bytes(), 0
-    for at in range(0, len(data), 8192):
-        page = data[at : at + 8192]
+    for at in range(0, len(data), 4096):
+        page = data[at : at + 4096]
         s1 = s2 = 0
-        words = struct.unpack("<2046I", page[:-8])
+        words = struct.unpack("<1022I", page[:-8])
         for first, second in zip(words[::2], words[1::2], strict=True):
             s1 = (s1 + first + s2) & 0xFFFFFFFF
             s2 = (s2 + second + s1) & 0xFFFFFFFF
@@ -326,7 +326,7 @@ def verified_pages(path: Path) -> int:
 
 
 def test_the_error_of_a_damaged_store_survives_a_process_pool(path: Path, sound: bytes) -> None:
-    path.write_bytes(sound[:8192] + os.urandom(8192) + sound[16384:])
+    path.write_bytes(sound[:4096] + os.urandom(4096) + sound[8192:])
     with pytest.raises(HoldfastError) as caught:
         everything(path)
     rebuild, arguments = caught.value.__reduce__()

@@ -52,6 +52,7 @@ def plan(path: Path, query: Query) -> str:
         (Query(tag="t"), "SEARCH t USING PRIMARY KEY (tag=?)"),
         (Query(tag="t", session="s"), "SEARCH t USING PRIMARY KEY (tag=?)"),
         (Query(id_prefix="abc"), "sqlite_autoindex_checkpoints_1 (id>? AND id<?)"),
+        (Query(session="s", id_prefix="abc", limit=11), "sqlite_autoindex_checkpoints_1 (id>? AND id<?)"),
         (Query(before_position=9), "SEARCH c USING INTEGER PRIMARY KEY (rowid<?)"),
     ],
     ids=lambda value: "" if isinstance(value, str) else value_name(value),

@@ -11,6 +11,11 @@
     query.py        a Query becomes SQL
     rows.py         records <-> rows, each with its seal
     copying.py      a consistent copy beside running writers
+    pages.py        pages and rows decoded without SQLite, for files that it cannot read
+    page_files.py   where such pages come from, and which of them are damaged
+    tables.py       the rows of all tables, through SQLite or from the pages
+    inspection.py   each row judged by its own seal; what is lost, by name
+    salvage.py      a new store from what is whole, put in the place of the old one
     errors.py       the driver's errors become ours
 
 `docs/spec/sqlite.md` describes the file itself.

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import apsw
 
 from holdfast.backends import rules
 from holdfast.backends.forking import watch
 from holdfast.backends.sqlite import place, write
-from holdfast.backends.sqlite.chunks import ChunkCache, PackedChunk, pack
+from holdfast.backends.sqlite.chunks import PackedChunk, pack, remember
+from holdfast.backends.sqlite.collecting import (
+    SqliteCollection,
+    current_epoch,
+    open_epoch,
+    rewrite_file,
+)
 from holdfast.backends.sqlite.connection import (
     Durability,
     check_library,
@@ -35,6 +41,7 @@ from holdfast.backends.sqlite.errors import (
 )
 from holdfast.backends.sqlite.pool import Pool
 from holdfast.backends.sqlite.read import SqliteReader
+from holdfast.backends.sqlite.recent import RecentChunks
 from holdfast.backends.sqlite.view import View, roll_back
 from holdfast.errors import (
     ConflictError,
@@ -44,10 +51,20 @@ from holdfast.errors import (
     NotFoundError,
 )
 from holdfast.objects.verified import read_chunk
-from holdfast.storage.records import Batch, CheckpointId, CheckpointRow, Chunk, ChunkHash, Receipt
+from holdfast.storage.inspection import Rebuilt
+from holdfast.storage.ports import Inspection
+from holdfast.storage.records import Batch, CheckpointId, CheckpointRow, ChunkHash, Receipt
+
+if TYPE_CHECKING:
+    from holdfast.backends.sqlite.inspection import SqliteInspection
+
+_T = TypeVar("_T")
 
 _LONGEST_TIMEOUT = threading.TIMEOUT_MAX / 2
 """Infinity is a fair thing to ask for, and more than a lock can wait."""
+
+_WATCH_PAUSE = 0.05
+"""Seconds between two looks for new checkpoints: at once to a person, and next to nothing to the processor."""
 
 _MANY_CHUNKS = 8
 """More than a save of a changed state has: looking which are there costs less than compressing them."""
@@ -73,12 +90,18 @@ class SqliteBackend:
         # A store that cannot be written is read without locks, so each view gets a connection that has cached nothing.
         most_idle = {} if self._writable else {"most_idle": 0}
         self._pool = Pool(self._connect, partial(place.identity, self._path), url=self.url, **most_idle)
-        self._recent = ChunkCache()
+        # For looking at damage, beside connections that refuse to: each is used once.
+        self._unverified = Pool(
+            self._connect_unverified, partial(place.identity, self._path), url=self.url, most_idle=0
+        )
+        self._recent = RecentChunks()
         # Before the first connection is opened.
         watch(self)
 
     @classmethod
-    def open(cls, path: Path, *, durability: Durability, create: bool, timeout: float) -> Self:
+    def open(
+        cls, path: Path, *, durability: Durability, create: bool, timeout: float, damaged: bool = False
+    ) -> Self:
         """Open a store, and make it where there is none.
 
         Args:
@@ -86,6 +109,7 @@ class SqliteBackend:
             durability: What a commit that returned survives: "power" cuts, or the death of the "process".
             create: Make the store if there is none.
             timeout: How many seconds to wait for another writer.
+            damaged: Open a store that cannot be read, to inspect and rebuild it; any other use raises.
 
         Raises:
             NotFoundError: There is none, and `create` is false.
@@ -103,8 +127,9 @@ class SqliteBackend:
         place.refuse_network(path)
         place.make_file(path, create=create)
         backend = cls(path, durability=durability, create=create, timeout=min(timeout, _LONGEST_TIMEOUT))
-        with backend.reader() as reader:
-            reader.check_header()
+        if not damaged:
+            with backend.reader() as reader:
+                reader.check_header()
         # From now on the file must be there: one that disappears is not made again in silence.
         backend._create = False
         return backend
@@ -121,23 +146,74 @@ class SqliteBackend:
         if not self._writable:
             raise permission_denied(self._path, "the file or its folder is read-only")
         rules.check_batch(batch)
-        chunks = self._packed(batch.chunks)
+        chunks = self._packed(batch)
         deadline = time.monotonic() + self._timeout
-        # Kept in a variable, because a fork in the middle gives the child a new one.
-        writing = self._writing
-        if not writing.acquire(timeout=self._timeout):
-            raise store_locked(self._path, self._timeout)
-        try:
+        with self._turn():
             receipt = self._commit(batch, chunks, deadline)
-        finally:
-            writing.release()
-        for chunk in batch.chunks:
-            self._recent.put(chunk.hash, chunk.data)
+        remember(chunks, self._recent)
         return receipt
 
     def reader(self) -> AbstractContextManager[SqliteReader]:
         """See `Backend.reader`."""
         return View(self._pool, self._path, self._timeout)
+
+    @contextmanager
+    def collection(self, *, dry_run: bool = False) -> Iterator[SqliteCollection]:
+        """See `Backend.collection`."""
+        with self._borrowed() as connection:
+            if dry_run:
+                # It opens no epoch, and counts as if it had.
+                with translated(self._path):
+                    epoch = current_epoch(connection) + 1
+            else:
+                epoch = self._exclusively(connection, partial(open_epoch, connection))
+            transaction = None if dry_run else partial(self._exclusively, connection)
+            yield SqliteCollection(connection, self._path, epoch, transaction)
+
+    def erase_session(self, session: str) -> None:
+        """See `Backend.erase_session`."""
+        with self._borrowed() as connection:
+            self._exclusively(connection, lambda: write.erase_session(connection, session))
+
+    def scrub(self) -> None:
+        """See `Backend.scrub`."""
+        # What is remembered of removed chunks goes too; the next save reads what it builds on.
+        self._recent = RecentChunks()
+        with self._borrowed() as connection, self._turn(), translated(self._path):
+            rewrite_file(connection, self._path, timeout=self._timeout)
+
+    @contextmanager
+    def inspect(self) -> Iterator[SqliteInspection]:
+        """See `Backend.inspect`."""
+        # Only who looks for damage needs it.
+        from holdfast.backends.sqlite.inspection import inspected
+
+        with (
+            self._looking() as connection,
+            translated(self._path),
+            inspected(connection, self._path, timeout=self._timeout) as found,
+        ):
+            yield found
+
+    def rebuild(self, plan: Callable[[Inspection], Rebuilt | None]) -> str | None:
+        """See `Backend.rebuild`."""
+        from holdfast.backends.sqlite.salvage import rebuild_store
+
+        if not self._writable:
+            raise permission_denied(self._path, "the file or its folder is read-only")
+        with self._looking() as target, self._looking() as source, self._turn(), translated(self._path):
+            return rebuild_store(target, source, self._path, plan, timeout=self._timeout)
+
+    def wait_for_checkpoint(self, after: int, timeout: float) -> int:
+        """See `Backend.wait_for_checkpoint`. SQLite has no messages between processes, so this looks now and then."""
+        deadline = time.monotonic() + timeout
+        while True:
+            with self.reader() as reader:
+                newest = reader.newest_position()
+            left = deadline - time.monotonic()
+            if newest > after or left <= 0:
+                return newest
+            time.sleep(min(_WATCH_PAUSE, left))
 
     def backup(self, target: Path) -> None:
         """See `Backend.backup`."""
@@ -150,23 +226,80 @@ class SqliteBackend:
     def close(self) -> None:
         """See `Backend.close`. The last connection of the last process moves the WAL into the file and removes it."""
         self._pool.close()
+        self._unverified.close()
 
     def before_fork(self) -> None:
         """Close every connection: SQLite's locks do not survive a fork."""
         self._pool.before_fork()
+        self._unverified.before_fork()
 
     def after_fork_in_parent(self) -> None:
         """Go on; connections are opened again when they are needed."""
+        self._unverified.after_fork_in_parent()
         self._pool.after_fork_in_parent()
 
     def after_fork_in_child(self) -> None:
         """Go on; a lock that another thread of the parent held is nobody's here, nor is what it was changing."""
         self._writing = threading.Lock()
-        self._recent = ChunkCache()
+        self._recent = RecentChunks()
+        self._unverified.after_fork_in_child()
         self._pool.after_fork_in_child()
 
-    def _packed(self, chunks: Sequence[Chunk]) -> list[PackedChunk]:
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """A block in which no other thread of this process writes."""
+        # Kept in a variable, because a fork in the middle gives the child a new one.
+        writing = self._writing
+        if not writing.acquire(timeout=self._timeout):
+            raise store_locked(self._path, self._timeout)
+        try:
+            yield
+        finally:
+            writing.release()
+
+    def _exclusively(self, connection: apsw.Connection, work: Callable[[], _T]) -> _T:
+        """Do something in a transaction of its own that has the write lock."""
+        with self._turn(), translated(self._path):
+            deadline = time.monotonic() + self._timeout
+            begin = partial(connection.execute, "BEGIN IMMEDIATE")
+            waiting(begin, self._path, deadline=deadline, timeout=self._timeout)
+            try:
+                done = work()
+                connection.execute("COMMIT")
+            except BaseException:
+                roll_back(connection)
+                raise
+            return done
+
+    @contextmanager
+    def _borrowed(self) -> Iterator[apsw.Connection]:
+        """A connection for work that leaves something behind in it, or in the file: closed afterwards."""
+        if not self._writable:
+            raise permission_denied(self._path, "the file or its folder is read-only")
+        connection = self._pool.take()
+        try:
+            yield connection
+        finally:
+            self._pool.give(connection, broken=True)
+
+    @contextmanager
+    def _looking(self) -> Iterator[apsw.Connection]:
+        """A connection that reads pages whatever their checksums say; closed afterwards."""
+        connection = self._unverified.take()
+        try:
+            yield connection
+        finally:
+            self._unverified.give(connection, broken=True)
+
+    def _connect_unverified(self) -> apsw.Connection:
+        from holdfast.backends.sqlite.inspection import connect_unverified
+
+        with translated(self._path):
+            return connect_unverified(self._path, writable=self._writable)
+
+    def _packed(self, batch: Batch) -> list[PackedChunk]:
         """The chunks, compressed; those that they build on are read where they are not at hand."""
+        chunks = batch.chunks
         bases = [
             chunk.base for chunk in chunks if chunk.base is not None and self._recent.get(chunk.base) is None
         ]
@@ -179,7 +312,7 @@ class SqliteBackend:
                     # An old chunk that is damaged or gone is no reason not to write a new one: it is then stored whole.
                     with suppress(IntegrityError):
                         self._recent.put(base, read_chunk(base, reader.chunks))
-        return pack(chunks, self._recent, present)
+        return pack(chunks, {row.root for row in batch.checkpoints}, self._recent, present)
 
     def _commit(self, batch: Batch, chunks: Sequence[PackedChunk], deadline: float) -> Receipt:
         connection = self._pool.take()

@@ -32,7 +32,7 @@ MINIMUM_SQLITE = (3, 51, 3)
 """Up to 3.51.2 two connections could corrupt a WAL when one reset it while the other wrote."""
 
 CHECKSUMS = "cksmvfs"
-PAGE_SIZE = 8192
+PAGE_SIZE = 4096
 RESERVED_BYTES = 8
 """At the end of each page, for its checksum. The checksum VFS works with exactly this number."""
 

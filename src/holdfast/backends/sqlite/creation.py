@@ -22,6 +22,7 @@ from holdfast.backends.sqlite.connection import (
 )
 from holdfast.backends.sqlite.errors import store_damaged
 from holdfast.errors import ErrorCode, HoldfastError, IntegrityError, InvalidInputError, UnsupportedError
+from holdfast.objects.cutting import FORMAT_0
 from holdfast.storage.seal import seal
 
 FORMAT = 0
@@ -30,7 +31,7 @@ APPLICATION_ID = int.from_bytes(b"hldf", "big")
 VERSION_BASE = 1000
 """user_version is this plus the format, because 0 is what every other SQLite file has there."""
 
-_HEADER_KEYS = {"format", "store", "hash", "cipher", "key", "created_at"}
+HEADER_KEYS = {"format", "store", "hash", "cipher", "key", "layout", "created_at"}
 
 
 def is_store(connection: apsw.Connection, path: str) -> bool:
@@ -108,11 +109,12 @@ def read_header(connection: apsw.Connection, path: str) -> dict[str, str]:
         if seal(key, value) != checksum:
             raise IntegrityError.row_damaged(f"header {key!r} of {path}", why="its checksum does not match")
         header[key] = value
-    if not header.keys() >= _HEADER_KEYS:
+    if not header.keys() >= HEADER_KEYS:
         raise store_damaged(path, "its header is not complete")
-    if (header["cipher"], header["hash"]) != ("0", "blake3"):
+    # A layout of other figures would be read all right; but a state saved by this version would have another root.
+    if (header["cipher"], header["hash"], header["layout"]) != ("0", "blake3", FORMAT_0.canonical()):
         raise UnsupportedError(
-            f"the store {path} is encrypted or hashed in a way that this version does not know",
+            f"the store {path} is encrypted, hashed or cut in a way that this version does not know",
             code=ErrorCode.FORMAT_TOO_NEW,
             hint="upgrade holdfast",
             path=path,
@@ -130,6 +132,7 @@ def _header() -> list[tuple[str, str, int]]:
         "hash": "blake3",
         "cipher": "0",
         "key": "0",
+        "layout": FORMAT_0.canonical(),
         "created_at": str(time.time_ns() // 1000),
     }
     return [(key, value, seal(key, value)) for key, value in entries.items()]

@@ -71,7 +71,7 @@ def store_damaged(path: str, why: str) -> IntegrityError:
     return IntegrityError(
         f"the store {path} is damaged: {why}",
         code=ErrorCode.STORE_DAMAGED,
-        hint="keep a copy of the file as it is, and bring the store back from a backup",
+        hint="open(damaged=True): store.verify() says what is lost, store.repair() keeps the rest; or go to a backup",
         path=path,
     )
 

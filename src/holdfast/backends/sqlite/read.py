@@ -32,6 +32,11 @@ from holdfast.storage.records import (
     StoreStats,
 )
 
+# A position is never given twice: what was removed from the end is remembered in the counter.
+NEWEST_POSITION = (
+    "SELECT max((SELECT coalesce(max(position), 0) FROM checkpoints), "
+    "(SELECT value FROM counters WHERE name = 'position'))"
+)
 SELECT_CHECKPOINT = (
     f"SELECT {rows.CHECKPOINT_FIELDS} FROM checkpoints AS c "  # noqa: S608 - constants
     "JOIN sessions AS s ON s.number = c.session WHERE c.id = ?"
@@ -151,6 +156,11 @@ class SqliteReader:
         """Those of the chunks that are there."""
         with translated(self._path):
             return present_among(self._connection, hashes)
+
+    def newest_position(self) -> int:
+        """The highest position that was ever given to a checkpoint."""
+        ((position,),) = self._all(NEWEST_POSITION, ())
+        return int(position)
 
     def stats(self) -> StoreStats:
         """See `Reader.stats`. Counting chunks reads all of their table, without the parts of large ones."""

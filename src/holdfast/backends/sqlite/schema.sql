@@ -16,6 +16,7 @@ CREATE TABLE sessions (
     last_seq INTEGER NOT NULL,
     log_count INTEGER NOT NULL,
     log_tip BLOB NOT NULL,
+    current TEXT NOT NULL,
     seal INTEGER NOT NULL
 ) STRICT;
 
@@ -91,7 +92,16 @@ CREATE TABLE operations (
     PRIMARY KEY (session, number)
 ) STRICT;
 
--- A chunk with a base is the difference to it; depth counts how many stand on each other.
+-- epoch: opened anew by each collection of chunks. position: the highest that was ever given to a row that is gone.
+CREATE TABLE counters (
+    name TEXT NOT NULL PRIMARY KEY,
+    value INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+INSERT INTO counters (name, value) VALUES ('epoch', 0), ('position', 0);
+
+-- A chunk with a base is the difference to it; depth counts how many stand on each other. epoch is the one in which it
+-- was last written, found or built on; refers is 0 where it names no other chunk.
 CREATE TABLE chunks (
     number INTEGER PRIMARY KEY,
     hash BLOB NOT NULL UNIQUE,
@@ -99,5 +109,7 @@ CREATE TABLE chunks (
     size_bytes INTEGER NOT NULL,
     base INTEGER,
     depth INTEGER NOT NULL,
+    epoch INTEGER NOT NULL,
+    refers INTEGER NOT NULL,
     data BLOB NOT NULL
 ) STRICT;

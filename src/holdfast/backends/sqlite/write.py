@@ -13,18 +13,20 @@ import apsw
 
 from holdfast.backends import rules
 from holdfast.backends.sqlite import rows
-from holdfast.backends.sqlite.chunks import PackedChunk, present_among, write_chunks
+from holdfast.backends.sqlite.chunks import PackedChunk, write_chunks
 from holdfast.backends.sqlite.connection import fetch
-from holdfast.backends.sqlite.read import find_checkpoint
+from holdfast.backends.sqlite.read import NEWEST_POSITION, find_checkpoint
 from holdfast.errors import ConflictError
 from holdfast.storage.records import Batch, CheckpointId, CheckpointRow, Edit, Move, SessionRow
 
-_NEWEST_POSITION = "SELECT coalesce(max(position), 0) FROM checkpoints"
+_EPOCH = "SELECT value FROM counters WHERE name = 'epoch'"
 _NEWEST_SESSION = "SELECT coalesce(max(number), 0) FROM sessions"
-_SELECT_START = f"SELECT ({_NEWEST_POSITION}), {rows.SESSION_FIELDS} FROM sessions WHERE id = ?"  # noqa: S608
-_INSERT_SESSION = f"INSERT INTO sessions ({rows.SESSION_FIELDS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
+_SELECT_START = f"SELECT ({NEWEST_POSITION}), ({_EPOCH}), {rows.SESSION_FIELDS} FROM sessions WHERE id = ?"  # noqa: S608
+_INSERT_SESSION = f"INSERT INTO sessions ({rows.SESSION_FIELDS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
 # What a save changes; naming the other columns too would make SQLite rewrite the indexes on them.
-_UPDATE_COUNTERS = "UPDATE sessions SET last_seq = ?, log_count = ?, log_tip = ?, seal = ? WHERE number = ?"
+_UPDATE_COUNTERS = (
+    "UPDATE sessions SET last_seq = ?, log_count = ?, log_tip = ?, current = ?, seal = ? WHERE number = ?"
+)
 _UPDATE_OWNER = "UPDATE sessions SET agent = ?, project = ? WHERE number = ?"
 _INSERT_BRANCH = (
     "INSERT INTO branches (session, name, head, moved_at, seal) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
@@ -43,6 +45,17 @@ _DELETE_TAG = "DELETE FROM tags WHERE tag = ? AND position = ?"
 _INSERT_OPERATION = (
     "INSERT INTO operations (session, number, kind, at, data, previous, hash, seal) "
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_SELECT_POSITION = "SELECT position FROM checkpoints WHERE id = ?"
+_DELETE_OPERATIONS = "DELETE FROM operations WHERE session = ?"
+_DELETE_CHECKPOINT = "DELETE FROM checkpoints WHERE position = ?"
+_RAISE_POSITION = "UPDATE counters SET value = max(value, ?) WHERE name = 'position'"
+_ERASE = (
+    "DELETE FROM tags WHERE position IN (SELECT position FROM checkpoints WHERE session = ?)",
+    "DELETE FROM checkpoints WHERE session = ?",
+    "DELETE FROM branches WHERE session = ?",
+    "DELETE FROM operations WHERE session = ?",
+    "DELETE FROM sessions WHERE number = ?",
 )
 _SELECT_KEY = (
     "SELECT c.id FROM checkpoints AS c JOIN sessions AS s ON s.number = c.session "
@@ -64,18 +77,18 @@ def write(
     Raises:
         apsw.ConstraintError: An id or a key is taken; `diagnose` says which.
     """
-    position, number, current = _start(connection, batch.claim.session)
+    position, epoch, number, current = _start(connection, batch.claim.session)
     session = rules.claim_session(current, batch)
     rules.check_guard(session, batch.guard)
-    if batch.relies_on is not None and not present_among(connection, [batch.relies_on]):
-        raise ConflictError.chunks_gone(batch.relies_on)
+    if batch.relies_on is not None:
+        _check_relied_on(connection, batch.relies_on, batch.moves)
     new = {row.id: row for row in batch.checkpoints if row.id not in known}
     first_seq = session.last_seq + 1
-    session = rules.advance(session, new=len(new), operations=batch.operations)
+    session = rules.switched(rules.advance(session, new=len(new), operations=batch.operations), batch)
     _write_session(connection, number, current, session)
     for move in batch.moves:
         _move(connection, session.id, number, move, batch.at)
-    stored_bytes = write_chunks(connection, chunks)
+    stored_bytes = write_chunks(connection, chunks, epoch)
     for offset, row in enumerate(new.values()):
         # The chunks of a batch are not divided among its checkpoints: they count for the first.
         made = rows.numbered(
@@ -93,11 +106,23 @@ def write(
         changed = _write_edit(connection, edit)
         if edit.id in new:
             new[edit.id] = changed
+    if batch.cuts_log:
+        connection.execute(_DELETE_OPERATIONS, (number,))
     if batch.operations:
         connection.executemany(
             _INSERT_OPERATION, [rows.operation_row(number, each) for each in batch.operations]
         )
+    for each in batch.removals:
+        _remove(connection, each, session.id)
     return new
+
+
+def _check_relied_on(connection: apsw.Connection, checkpoint: CheckpointId, moves: Sequence[Move]) -> None:
+    # A head is always there: where this one is expected to be just that, the move is the check.
+    if any(move.expected == checkpoint for move in moves):
+        return
+    if not fetch(connection, _SELECT_POSITION, (checkpoint,)):
+        raise ConflictError.chunks_gone(checkpoint)
 
 
 def stored(connection: apsw.Connection, batch: Batch) -> dict[CheckpointId, CheckpointRow]:
@@ -126,14 +151,16 @@ def diagnose(connection: apsw.Connection, batch: Batch, known: Collection[Checkp
         taken[row.key] = row.id
 
 
-def _start(connection: apsw.Connection, session: str) -> tuple[int, int, SessionRow | None]:
-    """The newest position, the number of the session, and the session itself if it is there."""
+def _start(connection: apsw.Connection, session: str) -> tuple[int, int, int, SessionRow | None]:
+    """The newest position, the epoch, the number of the session, and the session itself if it is there."""
     found = fetch(connection, _SELECT_START, (session,))
     if not found:
-        ((position, number),) = fetch(connection, f"SELECT ({_NEWEST_POSITION}), ({_NEWEST_SESSION})")
-        return position, number + 1, None
+        ((position, epoch, number),) = fetch(
+            connection, f"SELECT ({NEWEST_POSITION}), ({_EPOCH}), ({_NEWEST_SESSION})"
+        )
+        return position, epoch, number + 1, None
     row = found[0]
-    return row[0], row[1], rows.session_from(row[1:])
+    return row[0], row[1], row[2], rows.session_from(row[2:])
 
 
 def _write_session(
@@ -142,7 +169,7 @@ def _write_session(
     if current is None:
         connection.execute(_INSERT_SESSION, rows.session_row(number, session))
     elif session is not current:
-        connection.execute(_UPDATE_COUNTERS, (*rows.session_row(number, session)[-4:], number))
+        connection.execute(_UPDATE_COUNTERS, (*rows.session_row(number, session)[-5:], number))
         if (session.agent, session.project) != (current.agent, current.project):
             connection.execute(_UPDATE_OWNER, (session.agent, session.project, number))
 
@@ -177,3 +204,22 @@ def _write_edit(connection: apsw.Connection, edit: Edit) -> CheckpointRow:
     connection.executemany(_DELETE_TAG, [(tag, changed.position) for tag in before - after])
     connection.executemany(_INSERT_TAG, [(tag, changed.position) for tag in after - before])
     return changed
+
+
+def _remove(connection: apsw.Connection, checkpoint: CheckpointId, session: str) -> None:
+    row = find_checkpoint(connection, checkpoint)
+    if row is None:
+        return
+    rules.check_removal(row, session, hidden=row.hidden)
+    connection.executemany(_DELETE_TAG, [(tag, row.position) for tag in row.tags])
+    connection.execute(_DELETE_CHECKPOINT, (row.position,))
+    connection.execute(_RAISE_POSITION, (row.position,))
+
+
+def erase_session(connection: apsw.Connection, session: str) -> None:
+    """Remove a session with all that belongs to it, inside a transaction that has the write lock."""
+    ((position,),) = fetch(connection, NEWEST_POSITION)
+    connection.execute(_RAISE_POSITION, (position,))
+    for (number,) in fetch(connection, "SELECT number FROM sessions WHERE id = ?", (session,)):
+        for statement in _ERASE:
+            connection.execute(statement, (number,))

@@ -20,20 +20,57 @@ import pytest
 
 # The kit is not a test file, so pytest has to be asked to explain its failed asserts; before they are imported.
 pytest.register_assert_rewrite(
-    *(f"{__name__}.{part}" for part in ("changes", "commits", "lifetime", "queries", "refusals", "views"))
+    *(
+        f"{__name__}.{part}"
+        for part in (
+            "changes",
+            "chains",
+            "collecting",
+            "commits",
+            "contract",
+            "erasing",
+            "inspecting",
+            "lifetime",
+            "pages",
+            "queries",
+            "refusals",
+            "removals",
+            "views",
+            "waiting",
+        )
+    )
 )
 
-from holdfast.testing.conformance.changes import ChangeContract  # noqa: E402 - see above
+from holdfast.testing.conformance.chains import ChainContract  # noqa: E402 - see above
+from holdfast.testing.conformance.changes import ChangeContract  # noqa: E402
+from holdfast.testing.conformance.collecting import CollectionContract  # noqa: E402
 from holdfast.testing.conformance.commits import CommitContract  # noqa: E402
+from holdfast.testing.conformance.erasing import ErasureContract  # noqa: E402
+from holdfast.testing.conformance.inspecting import InspectionContract  # noqa: E402
 from holdfast.testing.conformance.lifetime import LifetimeContract  # noqa: E402
+from holdfast.testing.conformance.pages import PageContract  # noqa: E402
 from holdfast.testing.conformance.queries import QueryContract  # noqa: E402
 from holdfast.testing.conformance.refusals import RefusalContract  # noqa: E402
+from holdfast.testing.conformance.removals import RemovalContract  # noqa: E402
 from holdfast.testing.conformance.views import ViewContract  # noqa: E402
+from holdfast.testing.conformance.waiting import WaitingContract  # noqa: E402
 
 __all__ = ["BackendConformance"]
 
 
 class BackendConformance(
-    CommitContract, RefusalContract, ChangeContract, QueryContract, ViewContract, LifetimeContract
+    CommitContract,
+    RefusalContract,
+    ChangeContract,
+    RemovalContract,
+    ErasureContract,
+    QueryContract,
+    PageContract,
+    ViewContract,
+    WaitingContract,
+    CollectionContract,
+    ChainContract,
+    InspectionContract,
+    LifetimeContract,
 ):
     """Every test of the contract; subclass it with a name that starts with `Test`."""

@@ -41,6 +41,10 @@ class Contract:
         """Change the stored message of a checkpoint behind the backend's back. Override this where that can be done."""
         pytest.skip(f"{backend.url} offers no way to harm {checkpoint.hex()[:8]} from outside")
 
+    def files(self, backend: Backend) -> list[Path]:
+        """The files that the store is in. Override this where it is in files."""
+        pytest.skip(f"{backend.url} is in no file")
+
 
 def commit_all(backend: Backend, *batches: Batch) -> list[CheckpointRow]:
     """Commit one batch after the other; the rows they wrote, oldest first."""

@@ -50,7 +50,9 @@ class LifetimeContract(Contract):
     def test_what_was_committed_is_there_after_reopening(self, backend: Backend) -> None:
         """Everything: sessions, branches, checkpoints, edits, the log, chunks."""
         first, _ = commit_all(backend, save("a", agent="scout", key="k"), save("b", after="a", tags=("t",)))
-        backend.commit(batch(edits=(edit(first, hidden=1, pinned=True),), operations=history(2)))
+        backend.commit(
+            batch(edits=(edit(first, hidden=1, pinned=True),), operations=history(2), switch_to="b")
+        )
         before = contents(backend)
         with closing(self.reopen(backend)) as again:
             assert contents(again) == before
@@ -146,7 +148,10 @@ class LifetimeContract(Contract):
         backend.close()
         backend.close()
 
-    @pytest.mark.parametrize("call", ["commit", "reader", "backup"])
+    @pytest.mark.parametrize(
+        "call",
+        ["commit", "reader", "collection", "erase_session", "scrub", "wait_for_checkpoint", "backup"],
+    )
     def test_after_closing_everything_says_so(self, backend: Backend, tmp_path: Path, call: str) -> None:
         """With StateError, code store-closed."""
         backend.commit(save("a"))
@@ -156,9 +161,17 @@ class LifetimeContract(Contract):
             with backend.reader():
                 pass
 
+        def collect() -> None:
+            with backend.collection():
+                pass
+
         calls: dict[str, Callable[[], object]] = {
             "commit": lambda: backend.commit(save("b", after="a")),
             "reader": read,
+            "collection": collect,
+            "erase_session": lambda: backend.erase_session("work"),
+            "scrub": backend.scrub,
+            "wait_for_checkpoint": lambda: backend.wait_for_checkpoint(1, 0),
             "backup": lambda: backend.backup(tmp_path / "late"),
         }
         with pytest.raises(StateError) as caught:

@@ -16,7 +16,7 @@ from holdfast.testing.conformance.contract import Contract, commit_all, found
 from holdfast.testing.rows import batch, checkpoint_id, chunk, contents, edit, history, row, save, state_chunk
 
 T = TypeVar("T")
-_PATIENCE = 60
+PATIENCE = 60
 """Seconds until a thread that waits for another one is called stuck; a sound backend needs none of them."""
 
 
@@ -33,7 +33,7 @@ def elsewhere(work: Callable[[], T]) -> T:
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    thread.join(_PATIENCE)
+    thread.join(PATIENCE)
     assert not thread.is_alive(), "the other thread is stuck: a reader and a writer wait for each other"
     if errors:
         raise errors[0]
@@ -130,7 +130,7 @@ class ViewContract(Contract):
     def test_of_threads_that_write_to_one_branch_one_wins_each_round(self, backend: Backend) -> None:
         """All read the same head, then all commit: one gets through, the others get a conflict and write nothing."""
         rounds, writers = 15, 4
-        together = threading.Barrier(writers, timeout=_PATIENCE)
+        together = threading.Barrier(writers, timeout=PATIENCE)
 
         def write(writer: int) -> list[bool]:
             return [attempt(f"{writer} in round {number}") for number in range(rounds)]

@@ -1,0 +1,137 @@
+"""How the model store undoes: with a snapshot before each operation and one after it.
+
+Nothing is worked out from a log here. What differs between the two snapshots is what the operation did; undoing it
+makes exactly that as it was before, provided that it still is as it was after.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.errors import ConflictError, ErrorCode
+from holdfast.testing.lines import Line, ModelCheckpoint
+
+_REMOVALS = ("delete", "clear", "prune")
+
+
+@dataclass
+class Snapshot:
+    """All of a session that can change."""
+
+    heads: dict[str, str]
+    current: str
+    rows: dict[str, dict[str, Any]]
+
+
+@dataclass
+class Step:
+    """One operation: what it is called, and what was there before and after."""
+
+    kind: str
+    before: Snapshot
+    after: Snapshot
+
+
+@dataclass
+class Past:
+    """The operations of a session: all of them by name, and which can be undone or redone."""
+
+    kinds: list[str] = field(default_factory=list)
+    done: list[Step] = field(default_factory=list)
+    undone: list[Step] = field(default_factory=list)
+
+    def add(self, kind: str, before: Snapshot, line: Line) -> None:
+        """An operation happened: there is nothing to redo any more."""
+        self.kinds.append(kind)
+        self.done.append(Step(kind, before, snapshot(line)))
+        self.undone.clear()
+
+    def turn(self, line: Line, verb: str, claim: Callable[[], object]) -> Step:
+        """Reverse the newest operation, or the newest undo; `claim` is called once that is known to be possible."""
+        stack, other = (self.done, self.undone) if verb == "undo" else (self.undone, self.done)
+        step = stack[-1]
+        before = snapshot(line)
+        reversal = _reversal(line, step)
+        claim()
+        reversal()
+        stack.pop()
+        other.append(Step(step.kind, before, snapshot(line)))
+        self.kinds.append(verb)
+        return step
+
+
+def snapshot(line: Line) -> Snapshot:
+    """A copy of all that can change."""
+    return Snapshot(dict(line.heads), line.current, {each.id: _changeable(each) for each in line.history})
+
+
+def _changeable(row: ModelCheckpoint) -> dict[str, Any]:
+    return {
+        "removed": row.removed,
+        "tags": set(row.tags),
+        "pinned": row.pinned,
+        "later": copy.deepcopy(row.later),
+    }
+
+
+def _reversal(line: Line, step: Step) -> Callable[[], None]:
+    """What reverses a step, if it can be reversed."""
+    before, after = step.before, step.after
+    # What the operation made did not exist before, which is as good as removed.
+    was = {name: before.rows.get(name, fields | {"removed": True}) for name, fields in after.rows.items()}
+    back = {name for name in was if after.rows[name]["removed"] and not was[name]["removed"]}
+    gone = {name for name in was if was[name]["removed"] and not after.rows[name]["removed"]}
+    heads = _heads(line, step, back, gone)
+    for row in line.kept():
+        if row.id not in was and line.link(row)[0] in gone:
+            raise _blocked(f"{row.id} was saved on what would go")
+    if after.current not in (before.current, line.current):
+        raise _blocked("people are on another branch")
+
+    def reverse() -> None:
+        for row in line.history:
+            if row.id in was:
+                _put_back(row, was[row.id], after.rows[row.id])
+        line.heads = heads
+        if before.current != after.current:
+            line.current = before.current
+
+    return reverse
+
+
+def _heads(line: Line, step: Step, back: set[str], gone: set[str]) -> dict[str, str]:
+    heads = dict(line.heads)
+    for name in step.before.heads.keys() | step.after.heads.keys():
+        old, new = step.before.heads.get(name), step.after.heads.get(name)
+        if old == new:
+            continue
+        if heads.get(name) != new:
+            if step.kind in _REMOVALS and old in back:
+                # The branch went on; what was removed comes back beside it.
+                continue
+            raise _blocked(f"{name} moved")
+        if old is None:
+            del heads[name]
+            continue
+        row = line.get(old)
+        if row is None or (row.removed and old not in back):
+            raise _blocked(f"{name} has nothing to go back to")
+        heads[name] = old
+    if gone & set(heads.values()):
+        raise _blocked("a branch is at what would go")
+    return heads
+
+
+def _put_back(row: ModelCheckpoint, was: dict[str, Any], after: dict[str, Any]) -> None:
+    for name, old in was.items():
+        if old != after[name]:
+            # Whatever changes a row later is an operation too, and was undone before this one.
+            assert getattr(row, name) == after[name]
+            setattr(row, name, copy.deepcopy(old))
+
+
+def _blocked(why: str) -> ConflictError:
+    return ConflictError(why, code=ErrorCode.UNDO_BLOCKED, hint="the model gives no hints")

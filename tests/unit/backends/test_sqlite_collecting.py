@@ -1,0 +1,124 @@
+"""What the conformance kit cannot see of collections in SQLite: what stands on what, and what failures do."""
+
+from __future__ import annotations
+
+import apsw
+import pytest
+
+from holdfast.backends.sqlite import collecting
+from holdfast.errors import BackendError, ErrorCode, IntegrityError
+from holdfast.storage.records import Swept
+from holdfast.testing.conformance.chains import saved, saved_as_parts, versions
+from holdfast.testing.conformance.collecting import collect, mark_roots, sweep_all, there
+from holdfast.testing.rows import batch, chunk, contents, removal, row, save
+
+
+def stored(path):
+    """Number, base, depth and codec of every chunk."""
+    connection = apsw.Connection(str(path), vfs="cksmvfs")
+    try:
+        return connection.execute("SELECT number, base, depth, codec FROM chunks ORDER BY number").fetchall()
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize("saving", [saved, saved_as_parts])
+def test_the_kit_makes_chains_and_collections_shorten_them(store, path, saving):
+    # Otherwise the tests of the kit about chains would show nothing.
+    rows = saving(store, versions(20))
+    assert max(depth for _, _, depth, _ in stored(path)) >= 10
+    store.commit(removal(*rows[3:]))
+    collect(store)
+    assert max(depth for _, _, depth, _ in stored(path)) <= 3
+
+
+def test_what_loses_its_base_stands_on_what_that_stood_on(store, path):
+    pieces = versions(12)
+    rows = saved(store, pieces)
+    store.commit(removal(rows[5]))
+    before = contents(store).stats.stored_bytes
+    collect(store)
+    numbers = {number for number, *_ in stored(path)}
+    assert all(base in numbers for _, base, *_ in stored(path) if base is not None)
+    # One version is gone, and the others were not written out whole for it.
+    assert [depth for _, _, depth, _ in stored(path)].count(0) == 1
+    assert contents(store).stats.stored_bytes < before + len(pieces[6].data) // 2
+
+
+def test_a_sweep_that_fails_is_done_again_from_where_it_was(store, path):
+    pieces = versions(6)
+    rows = saved(store, pieces)
+    store.commit(removal(*rows))
+    with store.collection() as collection:
+        transaction = collection._transaction
+
+        def failing(work):
+            def fail():
+                work()
+                raise ZeroDivisionError
+
+            return transaction(fail)
+
+        collection._transaction = failing
+        with pytest.raises(ZeroDivisionError):
+            collection.sweep(2)
+        assert len(stored(path)) == 6
+        assert collection.unneeded().chunks == 6
+        collection._transaction = transaction
+        # The two that were not removed come first again: what they stand on must not go before them.
+        collection.sweep(1)
+        assert [number for number, *_ in stored(path)] == [1, 2, 3, 4, 5]
+        store.commit(batch(row("again", root=pieces[4].hash), chunks=(pieces[4],)))
+        sweep_all(collection, 1)
+    assert pieces[4].data in there(store, pieces)
+    collect(store)
+    assert there(store, pieces) == [pieces[4].data]
+
+
+def test_a_sweep_pauses_after_writing_a_lot_anew(store, monkeypatch):
+    monkeypatch.setattr(collecting, "_MOST_REWRITTEN", 0)
+    pieces = versions(12)
+    rows = saved(store, pieces)
+    store.commit(removal(*rows[::2]))
+    slices: list[Swept] = []
+    with store.collection() as collection:
+        mark_roots(store, collection)
+        while not slices or not slices[-1].done:
+            slices.append(collection.sweep(100))
+    assert len(slices) > 3
+    assert sum(each.chunks for each in slices) == 6
+    assert there(store, pieces) == [each.data for each in pieces[1::2]]
+
+
+def test_damage_is_not_written_anew(store, path):
+    pieces = versions(4)
+    rows = saved_as_parts(store, pieces)
+    store.commit(removal(rows[0]))
+    connection = apsw.Connection(str(path), vfs="cksmvfs")
+    connection.execute("UPDATE chunks SET data = zeroblob(length(data)) WHERE hash = ?", (pieces[1].hash,))
+    connection.close()
+    before = stored(path)
+    with store.collection() as collection:
+        collection.mark([each.hash for each in pieces[1:]])
+        collection.mark([each.root for each in rows[1:]])
+        with pytest.raises(IntegrityError):
+            sweep_all(collection)
+    assert stored(path) == before
+
+
+def test_a_scrub_waits_for_readers_and_says_so(open_store):
+    store = open_store(timeout=0.05)
+    (gone,) = store.commit(save("a")).checkpoints
+    with store.reader():
+        store.commit(removal(gone))
+        with pytest.raises(BackendError) as caught:
+            store.scrub()
+    assert caught.value.code is ErrorCode.STORE_LOCKED
+    store.scrub()
+
+
+def test_nothing_to_sweep_is_done_at_once(store):
+    with store.collection() as collection:
+        assert collection.sweep(0) == Swept()
+        store.commit(batch(row("a"), chunks=(chunk(b"new"),)))
+        assert collection.sweep(10) == Swept()
