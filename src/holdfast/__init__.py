@@ -22,6 +22,7 @@ from holdfast.errors import (
     IntegrityError,
     InvalidInputError,
     NotFoundError,
+    RecoveryWarning,
     StateError,
     UnsupportedError,
 )
@@ -29,11 +30,16 @@ from holdfast.errors import (
 if TYPE_CHECKING:
     from holdfast.aio import AsyncDocument, AsyncSession, AsyncStore, aopen
     from holdfast.history.checkpoint import Checkpoint
+    from holdfast.history.keep import Keep
+    from holdfast.history.lineage import Tree
+    from holdfast.history.times import parse_time
     from holdfast.objects.opaque import Opaque
     from holdfast.objects.registry import register
     from holdfast.store import Session, SessionInfo, Store
     from holdfast.store import open_store as open  # noqa: A004 - the name is part of the contract
+    from holdfast.store.branching import BranchInfo
     from holdfast.store.document import Document
+    from holdfast.store.undoing import OperationInfo, Undone
 
 __version__ = "0.1.0.dev0"
 
@@ -42,6 +48,7 @@ __all__ = [
     "AsyncSession",
     "AsyncStore",
     "BackendError",
+    "BranchInfo",
     "Checkpoint",
     "ConflictError",
     "Document",
@@ -50,16 +57,22 @@ __all__ = [
     "HoldfastWarning",
     "IntegrityError",
     "InvalidInputError",
+    "Keep",
     "NotFoundError",
     "Opaque",
+    "OperationInfo",
+    "RecoveryWarning",
     "Session",
     "SessionInfo",
     "StateError",
     "Store",
+    "Tree",
+    "Undone",
     "UnsupportedError",
     "__version__",
     "aopen",
     "open",
+    "parse_time",
     "register",
 ]
 
@@ -70,9 +83,15 @@ _HOMES = {
     "AsyncStore": "holdfast.aio:AsyncStore",
     "aopen": "holdfast.aio:aopen",
     "Checkpoint": "holdfast.history.checkpoint:Checkpoint",
+    "Keep": "holdfast.history.keep:Keep",
+    "parse_time": "holdfast.history.times:parse_time",
     "Opaque": "holdfast.objects.opaque:Opaque",
     "register": "holdfast.objects.registry:register",
+    "Tree": "holdfast.history.lineage:Tree",
+    "BranchInfo": "holdfast.store.branching:BranchInfo",
     "Document": "holdfast.store.document:Document",
+    "OperationInfo": "holdfast.store.undoing:OperationInfo",
+    "Undone": "holdfast.store.undoing:Undone",
     "Session": "holdfast.store:Session",
     "SessionInfo": "holdfast.store:SessionInfo",
     "Store": "holdfast.store:Store",

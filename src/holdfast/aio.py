@@ -9,7 +9,7 @@ An operation that was started is finished even if the task that awaits it is can
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -19,17 +19,29 @@ from typing import Any, Final, Literal, Self, TypeVar
 import anyio.to_thread
 
 from holdfast.history.checkpoint import Checkpoint
+from holdfast.history.keep import Keep
+from holdfast.history.lineage import Tree
 from holdfast.objects.tracked_dict import TrackedDict
 from holdfast.objects.tracked_list import TrackedList
 from holdfast.storage.ports import Backend
 from holdfast.storage.records import StoreStats
+from holdfast.store.branching import BranchInfo
+from holdfast.store.collecting import GcReport
 from holdfast.store.composition import system_clock
 from holdfast.store.document import DocumentKinds, TrackedDocument
 from holdfast.store.draft import check_draft
+from holdfast.store.forgetting import ForgetReport
 from holdfast.store.locate import open_store
+from holdfast.store.looking import Around
+from holdfast.store.pruning import PruneReport
+from holdfast.store.recovering import Recovered
+from holdfast.store.repairing import RepairReport
 from holdfast.store.saving import UNSET, OnConflict, Unset
 from holdfast.store.session import Ref, Session
 from holdfast.store.store import SessionInfo, Store
+from holdfast.store.undoing import OperationInfo, Undone
+from holdfast.store.verifying import VerifyReport
+from holdfast.store.watching import LONGEST_WAIT, check_timeout
 
 _T = TypeVar("_T")
 
@@ -155,22 +167,33 @@ class AsyncSession:
             duration_ms=duration_ms,
             key=key,
         )
-        encoded = self._session._encode(state)
-        return self._written(partial(self._session._save, encoded, draft, expect, parent, on_conflict))
+        encoded = self._session._writer.encode(state)
+        return self._written(partial(self._session._writer.save, encoded, draft, expect, parent, on_conflict))
 
-    async def _written(self, write: Callable[[], Checkpoint]) -> Checkpoint:
+    async def _written(self, write: Callable[[], _T]) -> _T:
         async with self._turn:
             return await _run(write)
 
     async def load(
-        self, ref: Ref = "@", *, path: str | None = None, as_: type[Any] | None = None, default: Any = UNSET
+        self,
+        ref: Ref = "@",
+        *,
+        path: str | None = None,
+        as_: type[Any] | None = None,
+        default: Any = UNSET,
+        recover: bool = False,
     ) -> Any:
         """See `Session.load`."""
-        return await _run(partial(self._session.load, ref, path=path, as_=as_, default=default))
+        load = partial(self._session.load, ref, path=path, as_=as_, default=default, recover=recover)
+        return await _run(load)
+
+    async def recover(self, ref: Ref = "@") -> Recovered:
+        """See `Session.recover`."""
+        return await _run(partial(self._session.recover, ref))
 
     async def document(self, ref: Ref = "@", *, default: Any = UNSET) -> AsyncDocument:
         """See `Session.document`."""
-        document: Any = await _run(partial(self._session._document, ref, default, _ASYNC_DOCUMENTS))
+        document: Any = await _run(partial(self._session._writer.document, ref, default, _ASYNC_DOCUMENTS))
         document._turn = anyio.Lock()
         made: AsyncDocument = document
         return made
@@ -183,13 +206,25 @@ class AsyncSession:
         """See `Session.log`."""
         return await _run(partial(self._session.log, ref, limit=limit))
 
+    async def tree(self, *, limit: int | None = None) -> Tree:
+        """See `Session.tree`."""
+        return await _run(partial(self._session.tree, limit=limit))
+
+    async def at(
+        self, when: datetime | str, *, tag: str | None = None, all_branches: bool = False
+    ) -> Checkpoint:
+        """See `Session.at`."""
+        return await _run(partial(self._session.at, when, tag=tag, all_branches=all_branches))
+
+    async def around(
+        self, when: datetime | str, *, tag: str | None = None, all_branches: bool = False
+    ) -> Around:
+        """See `Session.around`."""
+        return await _run(partial(self._session.around, when, tag=tag, all_branches=all_branches))
+
     async def exists(self, ref: Ref) -> bool:
         """See `Session.exists`."""
         return await _run(partial(self._session.exists, ref))
-
-    async def delete(self, ref: Ref, *, force: bool = False) -> Checkpoint:
-        """See `Session.delete`."""
-        return await _run(partial(self._session.delete, ref, force=force))
 
     async def annotate(
         self, ref: Ref, *, message: str | None = None, metadata: Mapping[str, Any] | None = None
@@ -204,6 +239,64 @@ class AsyncSession:
     async def untag(self, ref: Ref, *tags: str) -> Checkpoint:
         """See `Session.untag`."""
         return await _run(partial(self._session.untag, ref, *tags))
+
+    async def pin(self, ref: Ref) -> Checkpoint:
+        """See `Session.pin`."""
+        return await _run(partial(self._session.pin, ref))
+
+    async def unpin(self, ref: Ref) -> Checkpoint:
+        """See `Session.unpin`."""
+        return await _run(partial(self._session.unpin, ref))
+
+    async def delete(self, ref: Ref, *, force: bool = False) -> Checkpoint:
+        """See `Session.delete`."""
+        return await self._written(partial(self._session.delete, ref, force=force))
+
+    async def prune(self, keep: Keep, *, dry_run: bool = False) -> PruneReport:
+        """See `Session.prune`."""
+        return await _run(partial(self._session.prune, keep, dry_run=dry_run))
+
+    async def clear(self, *, force: bool = False) -> int:
+        """See `Session.clear`."""
+        return await self._written(partial(self._session.clear, force=force))
+
+    async def fork(
+        self, ref: Ref = "@", name: str | None = None, *, session: str | None = None
+    ) -> AsyncSession:
+        """See `Session.fork`."""
+        return AsyncSession(await _run(partial(self._session.fork, ref, name, session=session)))
+
+    async def restore(self, ref: Ref) -> Checkpoint:
+        """See `Session.restore`."""
+        return await self._written(partial(self._session.restore, ref))
+
+    async def branches(self) -> list[BranchInfo]:
+        """See `Session.branches`."""
+        return await _run(self._session.branches)
+
+    async def switch(self, name: str, *, remember: bool = False) -> Checkpoint:
+        """See `Session.switch`."""
+        return await self._written(partial(self._session.switch, name, remember=remember))
+
+    async def rename_branch(self, old: str, new: str) -> BranchInfo:
+        """See `Session.rename_branch`."""
+        return await self._written(partial(self._session.rename_branch, old, new))
+
+    async def delete_branch(self, name: str, *, force: bool = False) -> Checkpoint:
+        """See `Session.delete_branch`."""
+        return await self._written(partial(self._session.delete_branch, name, force=force))
+
+    async def undo(self) -> Undone:
+        """See `Session.undo`."""
+        return await self._written(self._session.undo)
+
+    async def redo(self) -> Undone:
+        """See `Session.redo`."""
+        return await self._written(self._session.redo)
+
+    async def operations(self, *, limit: int | None = 20) -> list[OperationInfo]:
+        """See `Session.operations`."""
+        return await _run(partial(self._session.operations, limit=limit))
 
     def __repr__(self) -> str:
         return f"<Async{repr(self._session)[1:]}"
@@ -240,9 +333,10 @@ class AsyncStore:
         agent: str | None = None,
         project: str | None = None,
         branch: str = "main",
+        keep: Keep | None = None,
     ) -> AsyncSession:
         """See `Store.session`. Not awaited: nothing is read or written until the session is used."""
-        return AsyncSession(self._store.session(id, agent=agent, project=project, branch=branch))
+        return AsyncSession(self._store.session(id, agent=agent, project=project, branch=branch, keep=keep))
 
     async def sessions(self, *, agent: str | None = None, project: str | None = None) -> list[SessionInfo]:
         """See `Store.sessions`."""
@@ -291,6 +385,42 @@ class AsyncStore:
             )
         )
 
+    def watch(
+        self, *, after: Checkpoint | None = None, session: str | None = None, timeout: float | None = None
+    ) -> AsyncIterator[Checkpoint]:
+        """See `Store.watch`: `async for checkpoint in store.watch()`."""
+        return _watch(self._store, after, session, check_timeout(timeout))
+
+    async def gc(
+        self,
+        *,
+        keep_days: float = 14,
+        dry_run: bool = False,
+        progress: Callable[[str, int], None] | None = None,
+    ) -> GcReport:
+        """See `Store.gc`. `progress` is called in a worker thread."""
+        return await _run(partial(self._store.gc, keep_days=keep_days, dry_run=dry_run, progress=progress))
+
+    async def forget(self, session: str, *refs: Ref, dry_run: bool = False) -> ForgetReport:
+        """See `Store.forget`."""
+        return await _run(partial(self._store.forget, session, *refs, dry_run=dry_run))
+
+    async def verify(
+        self,
+        *,
+        quick: bool = False,
+        session: str | None = None,
+        progress: Callable[[str, int], None] | None = None,
+    ) -> VerifyReport:
+        """See `Store.verify`. `progress` is called in a worker thread."""
+        return await _run(partial(self._store.verify, quick=quick, session=session, progress=progress))
+
+    async def repair(
+        self, *, dry_run: bool = False, progress: Callable[[str, int], None] | None = None
+    ) -> RepairReport:
+        """See `Store.repair`. `progress` is called in a worker thread."""
+        return await _run(partial(self._store.repair, dry_run=dry_run, progress=progress))
+
     async def stats(self) -> StoreStats:
         """See `Store.stats`."""
         return await _run(self._store.stats)
@@ -315,6 +445,23 @@ class AsyncStore:
 
     def __repr__(self) -> str:
         return f"<Async{repr(self._store)[1:]}"
+
+
+async def _watch(
+    store: Store, after: Checkpoint | None, session: str | None, patience: float
+) -> AsyncIterator[Checkpoint]:
+    pages = await _run(partial(store._pages, after, session))
+    last = anyio.current_time()
+    while True:
+        left = last + patience - anyio.current_time()
+        # Short waits: a task that is cancelled ends with the one that is under way.
+        page = await _run(partial(pages.next_page, max(0.0, min(left, LONGEST_WAIT))))
+        for checkpoint in page:
+            yield checkpoint
+        if page:
+            last = anyio.current_time()
+        elif left <= 0:
+            return
 
 
 class Opening(Awaitable[AsyncStore]):
@@ -349,6 +496,7 @@ def aopen(
     create: bool = True,
     timeout: float = 10.0,
     app_version: str | None = None,
+    damaged: bool = False,
 ) -> Opening:
     """Open a store for asynchronous use: `async with holdfast.aopen() as store`. See `holdfast.open`."""
     return Opening(
@@ -360,5 +508,6 @@ def aopen(
             create=create,
             timeout=timeout,
             app_version=app_version,
+            damaged=damaged,
         )
     )

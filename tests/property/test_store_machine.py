@@ -30,7 +30,10 @@ from holdfast.backends.memory import MemoryBackend
 from holdfast.backends.sqlite import SqliteBackend
 from holdfast.errors import HoldfastError
 from holdfast.history.checkpoint import moment
+from holdfast.history.oplog import check_chain
+from holdfast.storage.records import Query
 from holdfast.testing.model import ModelStore
+from holdfast.testing.past import Past
 from holdfast.testing.values import identical, values
 
 ONLY_REAL = ("root", "size_bytes", "stored_bytes", "position")
@@ -45,13 +48,28 @@ METADATA = [
 ]
 
 WRITERS = st.integers(0, 2)
+BRANCHES = st.sampled_from(["main", "main", "main-1", "main-1", "idea", "nowhere"])
 TAG_LISTS = st.lists(st.sampled_from(TAGS), max_size=3)
 # A few states that come again and again, for keys and shared chunks, and any state there can be. The model keeps
 # copies, and deepcopy itself changes a few odd values: PureWindowsPath("C:C:C:") comes out as "C:C:".
 STATES = st.sampled_from([None, 1, True, 1.0, {"step": 1}, {"step": True}, [1, 2], (1, 2), "x" * 5000]) | (
     values().filter(lambda value: identical(copy.deepcopy(value), value))
 )
-REF_KINDS = ["@", "@-", "@~2", "main", "main~1", "main-1", "main-1~1", "tag", "seq", "id", "id~", "object"]
+REF_KINDS = [
+    "@",
+    "@-",
+    "@~2",
+    "main",
+    "main~1",
+    "main-1",
+    "main-1~1",
+    "idea",
+    "tag",
+    "seq",
+    "id",
+    "id~",
+    "object",
+]
 # What was saved lately comes often, so that several calls meet on one checkpoint.
 REFS = st.tuples(st.sampled_from([*REF_KINDS, "@", "recent", "recent", "recent"]), st.integers(0, 8))
 SAID = st.fixed_dictionaries(
@@ -221,6 +239,119 @@ class StoreMachine(RuleBasedStateMachine):
             written_alike,
         )
 
+    @rule(writer=WRITERS, ref=REFS, on=st.booleans())
+    def pin(self, writer, ref, on):
+        real, model = self.writers[writer]
+        real_ref, model_ref = self.pick(ref)
+        verb = "pin" if on else "unpin"
+        self.both(
+            lambda: getattr(real, verb)(real_ref), lambda _: getattr(model, verb)(model_ref), written_alike
+        )
+
+    @rule(writer=WRITERS, force=st.booleans(), really=st.integers(0, 4))
+    def clear(self, writer, force, really):
+        """Not often: there is little to do afterwards."""
+        if really:
+            return
+        real, model = self.writers[writer]
+        self.both(lambda: real.clear(force=force), lambda _: model.clear(force=force), lambda a, b: a == b)
+
+    @rule(
+        writer=WRITERS,
+        ref=REFS,
+        name=st.none() | BRANCHES,
+        session=st.sampled_from([None, None, None, "work", "other", "third"]),
+        adopt=st.booleans(),
+    )
+    def fork(self, writer, ref, name, session, adopt):
+        real, model = self.writers[writer]
+        real_ref, model_ref = self.pick(ref)
+        forked = []
+
+        def real_fork():
+            forked.append(real.fork(real_ref, name, session=session))
+            return forked[0].checkpoint()
+
+        def model_fork(done):
+            forked.append(model.fork(model_ref, name, session=session, as_id=done.id if done else None))
+            return forked[1].checkpoint()
+
+        pair = self.both(real_fork, model_fork, written_alike)
+        if pair is not None:
+            self.saved.append(pair)
+            assert (forked[0].id, forked[0].branch) == (forked[1].id, forked[1].branch)
+            if adopt:
+                self.writers[writer] = tuple(forked)
+
+    @rule(writer=WRITERS, ref=REFS)
+    def restore(self, writer, ref):
+        real, model = self.writers[writer]
+        real_ref, model_ref = self.pick(ref)
+        pair = self.both(
+            lambda: real.restore(real_ref),
+            lambda done: model.restore(model_ref, as_id=done.id if done else None),
+            written_alike,
+        )
+        if pair is not None:
+            self.saved.append(pair)
+
+    @rule(writer=WRITERS, name=BRANCHES, remember=st.booleans())
+    def switch(self, writer, name, remember):
+        real, model = self.writers[writer]
+        self.both(
+            lambda: real.switch(name, remember=remember),
+            lambda _: model.switch(name, remember=remember),
+            written_alike,
+        )
+
+    @rule(writer=WRITERS, old=BRANCHES, new=BRANCHES)
+    def rename_branch(self, writer, old, new):
+        real, model = self.writers[writer]
+        self.both(
+            lambda: real.rename_branch(old, new),
+            lambda _: model.rename_branch(old, new),
+            lambda done, _: done.name == new,
+        )
+
+    @rule(writer=WRITERS, name=BRANCHES, force=st.booleans())
+    def delete_branch(self, writer, name, force):
+        real, model = self.writers[writer]
+        self.both(
+            lambda: real.delete_branch(name, force=force),
+            lambda _: model.delete_branch(name, force=force),
+            written_alike,
+        )
+
+    @rule(
+        ref=st.tuples(st.just("recent"), st.integers(0, 8)),
+        operation=st.sampled_from(["delete", "delete", "fork", "restore"]),
+        between=st.lists(st.sampled_from(["append", "onto", "undo", "undo", "redo"]), max_size=5),
+    )
+    def there_and_back(self, ref, operation, between):
+        """An operation that others save beside, and on, while it is undone and redone."""
+        self.new_writer(0, "main", None, None)
+        if operation == "delete":
+            self.delete(0, ref, force=True)
+        elif operation == "fork":
+            self.fork(0, ref, None, None, adopt=False)
+        else:
+            self.restore(0, ref)
+        for each in [*between, "undo"]:
+            if each == "append":
+                self.save(0, "beside", {}, None, None)
+            elif each == "onto":
+                self.save(1, "onto", {"on_conflict": "fork"}, None, ("recent", 0))
+            else:
+                self.turn(0, [each])
+
+    @rule(writer=WRITERS, verbs=st.lists(st.sampled_from(["undo", "undo", "redo"]), min_size=1, max_size=4))
+    def turn(self, writer, verbs):
+        """There and back again, any number of times."""
+        real, model = self.writers[writer]
+        for verb in verbs:
+            self.both(lambda v=verb: getattr(real, v)(), lambda _, v=verb: getattr(model, v)(), turned_alike)
+            assert real.branch == model.branch
+
     @rule(
         filters=st.fixed_dictionaries(
             {},
@@ -269,7 +400,7 @@ class StoreMachine(RuleBasedStateMachine):
         elif kind == "object" and self.saved:
             return self.saved[number % len(self.saved)]
         else:
-            text = kind if kind.startswith(("@", "main")) else "abcdef"
+            text = kind if kind.startswith(("@", "main", "idea")) else "abcdef"
         return text, text
 
     def both(self, real, model, same=None):
@@ -315,7 +446,18 @@ class StoreMachine(RuleBasedStateMachine):
         for name, *_ in self.model.sessions():
             with self.backend.reader() as reader:
                 heads = {branch.name: branch.head.hex() for branch in reader.branches(name)}
+                self.check_links(reader, name)
+                check_chain(reader.session(name), reader.operations(name))
+                assert reader.session(name).current == self.model.lines[name].current
             assert heads == self.model.branches(name)
+            assert {each.name: each.head.id for each in self.real.session(name).branches()} == heads
+            past = self.model.pasts.get(name, Past())
+            done = self.real.session(name).operations(limit=None)
+            assert [each.kind for each in reversed(done)] == past.kinds
+            assert sum(each.undoable for each in done) == len(past.done)
+            assert [self.origin(each) for each in done if each.undoable] == [
+                step.kind for step in reversed(past.done)
+            ]
             for branch in heads:
                 walked = self.real.session(name, branch=branch).log()
                 assert [plain(each) for each in walked] == [
@@ -324,6 +466,26 @@ class StoreMachine(RuleBasedStateMachine):
         stats = self.real.stats()
         assert stats.checkpoints == len(wanted)
         assert stats.hidden == sum(saves for *_, saves in self.model.sessions()) - len(wanted)
+
+    def check_links(self, reader, name):
+        """Every link leads back to something that is there, hidden rows included, and to nothing nearer than that."""
+        rows = {row.id: row for row in reader.checkpoints(Query(session=name, include_hidden=True))}
+        line = self.model.lines[name]
+        assert len(rows) == len(line.history)
+        for row in rows.values():
+            if row.prev is not None:
+                assert not rows[row.prev].hidden
+                assert rows[row.prev].seq < row.seq
+            known = line.get(row.id.hex())
+            assert known is not None
+            prev, skipped = line.link(known)
+            assert (row.prev and row.prev.hex(), row.skipped) == (prev, skipped)
+
+    def origin(self, operation):
+        """What was done in the first place, where it came back with a redo."""
+        verbs = {"delete branch": "drop", "rename branch": "rename", "unpin": "pin"}
+        said = operation.summary.removeprefix("redo of ")
+        return next((kind for words, kind in verbs.items() if said.startswith(words)), said.split(" ")[0])
 
 
 def attempt(call):
@@ -336,6 +498,14 @@ def attempt(call):
 def plain(checkpoint):
     """The record without what the model cannot know."""
     return {name: value for name, value in checkpoint.to_dict().items() if name not in ONLY_REAL}
+
+
+def turned_alike(done, wanted):
+    """Compare what an undo or redo returned."""
+    kind, head = wanted
+    return (done.kind, done.head and done.head.id) == (kind, head and head.id) and (
+        head is None or written_alike(done.head, head)
+    )
 
 
 def written_alike(done, wanted):

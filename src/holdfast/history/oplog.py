@@ -3,22 +3,53 @@
 An entry says what changed from what to what, for rows and for branches, so that it can be undone by applying it
 backwards. Each entry's hash covers the one before, and the session row holds the number and the hash of the newest: a
 changed, missing or reordered entry shows. It shows damage; it is no proof against somebody who can rewrite the store.
+
+The data of an entry is a JSON object:
+
+    edits   [{checkpoint, before, after}]   rows that changed, and what of them
+    moves   [{branch, from, to}]            heads; null where there was none, or is none
+    made    [checkpoint]                    checkpoints that the operation wrote itself
+    of      number                          the entry that an undo or redo reverses
+    switch  {from, to}                      the branch that people are on
+    seq     number                          the newest checkpoint when it was worked out
+
+What an entry has none of is left out, but for `edits` and `seq`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import ormsgpack
 
 from holdfast.errors import IntegrityError
 from holdfast.history import jsontext
 from holdfast.objects.hashing import digest
-from holdfast.storage.records import CheckpointRow, Edit, Move, Operation, SessionRow
+from holdfast.storage.records import CheckpointId, CheckpointRow, Edit, Move, Operation, SessionRow
 
 _PREFIX = b"holdfast operation\x00"
 _CHANGEABLE = ("prev", "skipped", "hidden", "tags", "pinned", "edited_message", "added_metadata")
+
+
+class Edited(NamedTuple):
+    """How an entry says that a row was changed: the fields that became others, and nothing else."""
+
+    checkpoint: CheckpointId
+    before: Mapping[str, Any]
+    after: Mapping[str, Any]
+
+
+class Recorded(NamedTuple):
+    """The data of an entry."""
+
+    edits: Sequence[Edited]
+    moves: Sequence[Move]
+    made: Sequence[CheckpointId]
+    of: int | None
+    switch: tuple[str, str] | None
+    """The branch people were on, and the one they are on since."""
+    seq: int
 
 
 def edit(row: CheckpointRow, **changes: Any) -> Edit:
@@ -34,11 +65,21 @@ def operation(
     *,
     edits: Sequence[tuple[CheckpointRow, Edit]] = (),
     moves: Sequence[Move] = (),
+    made: Sequence[CheckpointId] = (),
+    of: int | None = None,
+    switch: tuple[str, str] | None = None,
 ) -> Operation:
-    """The next entry of the session's log, for these edits (with the rows they change) and moves."""
+    """The next entry of the session's log, for these edits (with the rows they change), moves and the rest."""
     data: dict[str, Any] = {"edits": [_changed(row, new) for row, new in edits]}
     if moves:
         data["moves"] = [{"branch": m.branch, "from": _text(m.expected), "to": _text(m.head)} for m in moves]
+    if made:
+        data["made"] = [each.hex() for each in made]
+    if of is not None:
+        data["of"] = of
+    if switch is not None:
+        data["switch"] = {"from": switch[0], "to": switch[1]}
+    data["seq"] = session.last_seq
     entry = Operation(
         session=session.id,
         number=session.log_count + 1,
@@ -51,15 +92,44 @@ def operation(
     return entry._replace(hash=_hash(entry))
 
 
+def recorded(entry: Operation) -> Recorded:
+    """Read the data of an entry.
+
+    Raises:
+        IntegrityError: It is not what was written.
+    """
+    if entry.hash != _hash(entry):
+        raise _broken(entry.session, f"entry {entry.number} does not fit its own hash")
+    data = jsontext.parse(entry.data)
+    switch = data.get("switch")
+    return Recorded(
+        edits=[
+            Edited(_id(each["checkpoint"]), _fields(each["before"]), _fields(each["after"]))
+            for each in data["edits"]
+        ],
+        moves=[
+            Move(each["branch"], _head(each["from"]), _head(each["to"])) for each in data.get("moves", ())
+        ],
+        made=[_id(each) for each in data.get("made", ())],
+        of=data.get("of"),
+        switch=None if switch is None else (switch["from"], switch["to"]),
+        seq=data.get("seq", 0),
+    )
+
+
 def check_chain(session: SessionRow, entries: Sequence[Operation]) -> None:
     """Raise IntegrityError unless `entries` are the whole log of `session`, unchanged and in order."""
-    previous = b""
-    for number, entry in enumerate(entries, start=1):
+    # What was before a `forget` went with it, on purpose; what was before a `repair` was no longer readable.
+    cut = bool(entries) and entries[0].kind in ("forget", "repair")
+    first, previous = (entries[0].number, entries[0].previous) if cut else (1, b"")
+    for number, entry in enumerate(entries, start=first):
         if entry.number != number or entry.previous != previous or entry.hash != _hash(entry):
-            raise _broken(session, f"entry {number} does not follow from the one before")
+            raise _broken(session.id, f"entry {number} does not follow from the one before")
         previous = entry.hash
-    if len(entries) != session.log_count or previous != session.log_tip:
-        raise _broken(session, f"it has {len(entries)} entries and {session.log_count} were written")
+    if first + len(entries) - 1 != session.log_count or previous != session.log_tip:
+        raise _broken(
+            session.id, f"it ends with entry {first + len(entries) - 1} and {session.log_count} were written"
+        )
 
 
 def _hash(entry: Operation) -> bytes:
@@ -67,8 +137,8 @@ def _hash(entry: Operation) -> bytes:
     return digest(_PREFIX + entry.previous + body)
 
 
-def _broken(session: SessionRow, why: str) -> IntegrityError:
-    return IntegrityError.row_damaged(f"the operation log of session {session.id!r}", why=why)
+def _broken(session: str, why: str) -> IntegrityError:
+    return IntegrityError.row_damaged(f"the operation log of session {session!r}", why=why)
 
 
 def _changed(row: CheckpointRow, new: Edit) -> dict[str, Any]:
@@ -88,3 +158,21 @@ def _plain(value: Any) -> Any:
 
 def _text(head: bytes | None) -> str | None:
     return head.hex() if head else None
+
+
+def _id(text: str) -> CheckpointId:
+    return CheckpointId(bytes.fromhex(text))
+
+
+def _head(text: str | None) -> CheckpointId | None:
+    return None if text is None else _id(text)
+
+
+def _fields(plain: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a row as they are in a row; the other way round than `_plain`."""
+    fields = dict(plain)
+    if "prev" in fields:
+        fields["prev"] = _head(fields["prev"])
+    if "tags" in fields:
+        fields["tags"] = tuple(fields["tags"])
+    return fields

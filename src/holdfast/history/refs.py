@@ -1,45 +1,73 @@
-"""How a person names a checkpoint, and which one that is.
+"""How a person names a checkpoint, or a range of them, and which ones those are.
 
+    range  = [ref] ".." [ref]     what the right one has behind it and the left one has not; "@" where right is left out
     ref    = base [ "~" [count] ]
-    base   = "@"            the head of the branch in use;  "@-" is "@~1"
-           | branch         the head of that branch
-           | "tag:" name    the newest checkpoint of the session with that tag
-           | "#" number     the checkpoint with that sequence number
-           | hex            a whole id, or a prefix of four digits or more
+    base   = "@"                  the head of the branch in use;  "@-" is "@~1"
+           | branch               the head of that branch
+           | "tag:" name          the newest checkpoint of the session with that tag
+           | "#" number           the checkpoint with that sequence number
+           | hex                  a whole id, or a prefix of four digits or more
+           | "@{" time "}"        the last one of the branch in use at that time or before
+           | branch "@{" time "}" the same of another branch
+           | "tag:" name "@{" time "}"   the newest with that tag at that time or before
+           | ISO time             "2026-11-15T17:00" is "@{2026-11-15T17:00}"; dashes, and at least the whole date
 
-A word that is both a branch and a prefix is the branch. `~3` goes three steps back along `prev`. A ref that names
-nothing, or more than one thing, is an error that says what there is instead.
+`history.times` says what a time is; a date alone is the first moment of that day. `~3` goes three steps back along
+`prev`. A word that could be several things is the branch if there is one of that name, then a time, then a prefix: a
+date has dashes, so it is never a prefix, but it may be the name of a branch. A tag whose own name ends like a time in
+braces can only be used through its checkpoints. `..` always makes a range where a range is possible.
+
+A ref that names nothing, or more than one thing, is an error that says what there is instead.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple, NoReturn
 
-from holdfast.errors import ErrorCode, IntegrityError, InvalidInputError, NotFoundError
+from holdfast.errors import ErrorCode, InvalidInputError, NotFoundError
 from holdfast.history.checkpoint import Checkpoint
+from holdfast.history.heads import find_head, get_head, missing_head
 from holdfast.history.names import check_branch, check_tags
+from holdfast.history.unresolved import (
+    LOOK,
+    SHOWN,
+    ambiguous,
+    missing_name,
+    missing_number,
+    missing_tag,
+)
 from holdfast.history.walk import ancestors
 from holdfast.storage.ports import Reader
 from holdfast.storage.records import CheckpointId, CheckpointRow, Query
 
 _REF = re.compile(
-    r"(?P<base>@|tag:[^~]+|#[0-9]{1,18}|[^@#~][^~]*)(?P<dash>(?<=@)-)?(?P<back>~(?P<count>[0-9]{0,9}))?"
+    r"(?P<base>@-?|@\{[^{}~]*\}|#[0-9]{1,18}|[^@#~][^~]*)(?:~(?P<count>[0-9]{0,9}))?",
 )
+_TIMED = re.compile(r"(?P<base>.*)@\{(?P<when>[^{}]*)\}", re.DOTALL)
+_ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[Tt ][0-9:.,]+ ?(?:[Zz]|[+-][0-9:]+)?)?")
 _HEX = re.compile(r"[0-9a-f]{4,64}")
-_SHOWN = 10
-"""Candidates listed for an ambiguous prefix: enough to choose from, few enough to read."""
 
 Kind = Literal["head", "tag", "seq", "id", "name"]
 
 
 class Ref(NamedTuple):
-    """A parsed ref: where to start, and how many steps to go back from there."""
+    """A parsed ref: where to start, how many steps to go back from there, and the time that was asked for."""
 
     kind: Kind
     value: str
     back: int
+    text: str
+    when: str | None = None
+    """A time as it was written. It is read when the ref is resolved: `2 hours ago` depends on when that is."""
+
+
+class Range(NamedTuple):
+    """A parsed range; None is an end that was left open."""
+
+    start: Ref | None
+    end: Ref | None
     text: str
 
 
@@ -47,36 +75,74 @@ def parse(text: str) -> Ref:
     """Parse the text of a ref.
 
     Raises:
-        InvalidInputError: It is not in the grammar (`bad-ref`).
+        InvalidInputError: It is not in the grammar (`bad-ref`), or holds a name that cannot be one (`bad-name`).
     """
     match = _REF.fullmatch(text) if type(text) is str else None
     if match is None:
         raise _not_a_ref(text)
     base, count = match["base"], match["count"]
-    back = 1 if match["dash"] else 0
-    if match["back"]:
-        back += int(count) if count else 1
-    if base == "@":
-        return Ref("head", "", back, text)
+    back = 0 if count is None else int(count or 1)
+    timed = _TIMED.fullmatch(base)
+    if timed is not None:
+        return _parse_timed(timed["base"], timed["when"], back, text)
+    if base in ("@", "@-"):
+        return Ref("head", "", back + len(base) - 1, text)
     if base.startswith("tag:"):
         return Ref("tag", check_tags([base[4:]])[0], back, text)
     if base.startswith("#"):
         return Ref("seq", str(int(base[1:])), back, text)
+    if _ISO.fullmatch(base) and (":" in base or " " in base):
+        return Ref("head", "", back, text, base)
+    return Ref("name", _branch_in(base, text), back, text)
+
+
+def _parse_timed(base: str, when: str, back: int, text: str) -> Ref:
+    if not base:
+        return Ref("head", "", back, text, when)
+    if base.startswith("tag:"):
+        return Ref("tag", check_tags([base[4:]])[0], back, text, when)
+    return Ref("name", _branch_in(base, text), back, text, when)
+
+
+def _branch_in(name: str, text: str) -> str:
     try:
-        return Ref("name", check_branch(base), back, text)
+        return check_branch(name)
     except InvalidInputError as error:
         raise _not_a_ref(text) from error
 
 
-def resolve(reader: Reader, session: str, branch: str, ref: str | Checkpoint) -> CheckpointRow:
-    """The row that `ref` names in `session`, with `branch` in use.
+def is_range(text: object) -> bool:
+    """Whether a text that may be a ref or a range is a range."""
+    return isinstance(text, str) and ".." in text
+
+
+def parse_range(text: str) -> Range:
+    """Parse `a..b`, `a..` or `..b`.
+
+    Raises:
+        InvalidInputError: It is not a range, or one of its ends is not a ref.
+    """
+    start, dots, end = text.partition("..") if type(text) is str else ("", "", "")
+    if not dots or not (start or end) or end.startswith(".") or ".." in end:
+        raise InvalidInputError(
+            f"{text!r:.100} is not a range",
+            code=ErrorCode.BAD_REF,
+            hint="write A..B, A.. or ..B, where A and B are refs: '#3..#7', 'main..try-1', '@{2 hours ago}..'",
+        )
+    return Range(parse(start) if start else None, parse(end) if end else None, text)
+
+
+def resolve(
+    reader: Reader, session: str, branch: str, ref: str | Ref | Checkpoint, *, now: int
+) -> CheckpointRow:
+    """The row that `ref` names in `session`, with `branch` in use; `now` is what relative times count from.
 
     Raises:
         NotFoundError: It names nothing that is there, or more than one thing.
-        InvalidInputError: It is not a ref.
+        InvalidInputError: It is not a ref (`bad-ref`), or holds what is not a time (`bad-time`).
     """
-    parsed = Ref("id", ref.id, 0, ref.id) if isinstance(ref, Checkpoint) else parse(ref)
-    start = _start(reader, session, branch, parsed)
+    parsed = _parsed(ref)
+    start = _start(reader, session, branch, parsed, now)
     if not parsed.back:
         return start
     steps = 0
@@ -87,140 +153,113 @@ def resolve(reader: Reader, session: str, branch: str, ref: str | Checkpoint) ->
     raise NotFoundError(
         f"{parsed.text} goes {parsed.back} steps back, and there are only {steps - 1} before {start.id.hex()[:12]}",
         code=ErrorCode.HISTORY_TOO_SHORT,
-        hint="s.log() (holdfast list) shows what there is",
+        hint=LOOK,
         session=session,
         ref=parsed.text,
     )
 
 
-def find_head(reader: Reader, session: str, branch: str) -> CheckpointRow | None:
-    """The head of a branch, or None where the session or the branch does not exist."""
-    found = reader.branch(session, branch)
-    if found is None:
-        return None
-    return row_of(reader, found.head, f"the head of branch {branch!r} of session {session!r}")
+def resolve_range(
+    reader: Reader, session: str, branch: str, text: str | Range, *, now: int
+) -> Iterator[CheckpointRow]:
+    """The rows of a range, newest first: the right end and its ancestors, without the left end and its ancestors.
+
+    A left end at a time before the first checkpoint leaves nothing out. Rows are read as they are asked for.
+
+    Raises:
+        NotFoundError: An end names nothing that is there, or more than one thing.
+        InvalidInputError: It is not a range.
+    """
+    parsed = text if isinstance(text, Range) else parse_range(text)
+    end = resolve(reader, session, branch, parsed.end or "@", now=now)
+    if parsed.start is None:
+        return ancestors(reader, end)
+    try:
+        start = resolve(reader, session, branch, parsed.start, now=now)
+    except NotFoundError as error:
+        if error.code is not ErrorCode.BEFORE_HISTORY:
+            raise
+        return ancestors(reader, end)
+    return _between(reader, start, end)
 
 
-def row_of(reader: Reader, checkpoint: CheckpointId, what: str) -> CheckpointRow:
-    """The row of an id that must be there: `what` says who claims so."""
-    row = reader.checkpoint(checkpoint)
-    if row is None or row.hidden:
-        raise IntegrityError.row_damaged(what, why=f"checkpoint {checkpoint.hex()} is not in the store")
-    return row
+def _between(reader: Reader, start: CheckpointRow, end: CheckpointRow) -> Iterator[CheckpointRow]:
+    # Numbers fall along both lines, so walking them side by side finds where they meet, and reads nothing beyond that.
+    line = ancestors(reader, start)
+    left = next(line, None)
+    for row in ancestors(reader, end):
+        while left is not None and left.seq > row.seq:
+            left = next(line, None)
+        if left is not None and left.id == row.id:
+            return
+        yield row
 
 
-def _start(reader: Reader, session: str, branch: str, ref: Ref) -> CheckpointRow:
+def _parsed(ref: str | Ref | Checkpoint) -> Ref:
+    if isinstance(ref, Checkpoint):
+        return Ref("id", ref.id, 0, ref.id)
+    return ref if isinstance(ref, Ref) else parse(ref)
+
+
+def _start(reader: Reader, session: str, branch: str, ref: Ref, now: int) -> CheckpointRow:
+    if ref.when is not None:
+        return _at(reader, session, branch, ref, ref.when, now)
     if ref.kind == "head":
-        head = find_head(reader, session, branch)
-        return head if head is not None else missing_head(reader, session, branch)
+        return get_head(reader, session, branch)
+    found: Sequence[CheckpointRow] = ()
     if ref.kind == "tag":
-        rows = reader.checkpoints(Query(session=session, tag=ref.value, limit=1))
-        return rows[0] if rows else _missing(reader, session, ref, f"no checkpoint has the tag {ref.value!r}")
-    if ref.kind == "seq":
-        rows = reader.checkpoints(Query(session=session, seq=int(ref.value), limit=1))
-        return rows[0] if rows else _missing(reader, session, ref, f"there is no checkpoint #{ref.value}")
-    head = find_head(reader, session, ref.value) if ref.kind == "name" else None
-    return head if head is not None else _by_id(reader, session, ref)
+        found = reader.checkpoints(Query(session=session, tag=ref.value, limit=1))
+    elif ref.kind == "seq":
+        found = reader.checkpoints(Query(session=session, seq=int(ref.value), limit=1))
+    elif ref.kind == "name" and (head := find_head(reader, session, ref.value)) is not None:
+        return head
+    elif _ISO.fullmatch(ref.value):
+        return _at(reader, session, branch, ref, ref.value, now)
+    else:
+        found = _with_prefix(reader, session, ref.value.lower())
+    if len(found) > 1:
+        raise ambiguous(session, ref.text, ref.value, found)
+    return found[0] if found else _missing(reader, session, ref)
 
 
-def _by_id(reader: Reader, session: str, ref: Ref) -> CheckpointRow:
-    prefix = ref.value.lower()
-    if not _HEX.fullmatch(prefix):
-        return _missing(reader, session, ref, f"there is no branch {ref.value!r}")
-    rows = _with_prefix(reader, session, prefix)
-    if len(rows) == 1:
-        return rows[0]
-    if not rows:
-        return _missing(reader, session, ref, f"there is no branch and no checkpoint {ref.value!r}")
-    shown = [f"{row.id.hex()[:16]} (#{row.seq})" for row in rows[:_SHOWN]]
-    raise NotFoundError(
-        f"{ref.value!r} could be {', '.join(shown)}" + (" and more" if len(rows) > _SHOWN else ""),
-        code=ErrorCode.REF_AMBIGUOUS,
-        hint="give more digits of the id",
-        session=session,
-        ref=ref.text,
-        candidates=[row.id.hex() for row in rows[:_SHOWN]],
-    )
+def _at(reader: Reader, session: str, branch: str, ref: Ref, when: str, now: int) -> CheckpointRow:
+    # Few refs hold a time, and reading one takes expressions that are slow to compile.
+    from holdfast.history.moments import last_at
+    from holdfast.history.times import to_microseconds
+
+    at = to_microseconds(when, now=now, what=f"{ref.text!r:.100}")
+    if ref.kind == "tag":
+        return last_at(reader, session, branch, at, tag=ref.value, all_branches=True)
+    of = ref.value if ref.kind == "name" and ref.when is not None else branch
+    return last_at(reader, session, of, at)
 
 
 def _with_prefix(reader: Reader, session: str, prefix: str) -> Sequence[CheckpointRow]:
+    if not _HEX.fullmatch(prefix):
+        return []
     if len(prefix) < 64:
-        return reader.checkpoints(Query(session=session, id_prefix=prefix, limit=_SHOWN + 1))
+        return reader.checkpoints(Query(session=session, id_prefix=prefix, limit=SHOWN + 1))
     # A whole id is found directly, however many checkpoints the session has.
     row = reader.checkpoint(CheckpointId(bytes.fromhex(prefix)))
     return [row] if row is not None and row.session == session and not row.hidden else []
 
 
-def missing_head(reader: Reader, session: str, branch: str) -> NoReturn:
-    """Raise the NotFoundError that says why a branch has no head, and what there is instead."""
-    if reader.session(session) is None:
-        raise NotFoundError(
-            f"session {session!r} has no checkpoint yet",
-            code=ErrorCode.SESSION_MISSING,
-            hint=_near(session, (each.id for each in reader.sessions()), "save() makes the first one"),
-            session=session,
-        )
-    names = [each.name for each in reader.branches(session)]
-    if not names:
-        raise NotFoundError(
-            f"every checkpoint of session {session!r} was deleted",
-            code=ErrorCode.CHECKPOINT_MISSING,
-            hint="save() starts it again",
-            session=session,
-        )
-    raise NotFoundError(
-        f"session {session!r} has no branch {branch!r}",
-        code=ErrorCode.BRANCH_MISSING,
-        hint=_near(branch, names, f"its branches are: {', '.join(names[:_SHOWN])}"),
-        session=session,
-        branch=branch,
-    )
-
-
-def _missing(reader: Reader, session: str, ref: Ref, why: str) -> NoReturn:
+def _missing(reader: Reader, session: str, ref: Ref) -> NoReturn:
     if reader.session(session) is None:
         missing_head(reader, session, ref.value)
-    hint = "s.log() (holdfast list) shows what there is"
-    if ref.kind in ("name", "id"):
-        elsewhere = _elsewhere(reader, ref.value)
-        if ref.value.isdecimal():
-            hint = f"for the checkpoint with that number write '#{ref.value}', with quotes in a shell"
-        if elsewhere is not None:
-            why, hint = (
-                f"{why} in it: it belongs to session {elsewhere!r}",
-                f"use store.session({elsewhere!r})",
-            )
-        else:
-            hint = _near(ref.value, (each.name for each in reader.branches(session)), hint)
-    raise NotFoundError(
-        f"{ref.text!r} names nothing in session {session!r}: {why}",
-        code=ErrorCode.CHECKPOINT_MISSING,
-        hint=hint,
-        session=session,
-        ref=ref.text,
-    )
-
-
-def _elsewhere(reader: Reader, text: str) -> str | None:
-    prefix = text.lower()
-    if not _HEX.fullmatch(prefix):
-        return None
-    rows = reader.checkpoints(Query(id_prefix=prefix, limit=1))
-    return rows[0].session if rows else None
-
-
-def _near(word: str, known: Iterable[str], otherwise: str) -> str:
-    # difflib is slow to import and only needed on the way to an error.
-    import difflib
-
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
-    return f"did you mean {close[0]!r}?" if close else otherwise
+    if ref.kind == "tag":
+        raise missing_tag(reader, session, ref.text, ref.value)
+    if ref.kind == "seq":
+        raise missing_number(reader, session, ref.text, int(ref.value))
+    prefix = _HEX.fullmatch(ref.value.lower()) is not None
+    raise missing_name(reader, session, ref.text, ref.value, prefix=prefix)
 
 
 def _not_a_ref(text: object) -> InvalidInputError:
     shown = text if isinstance(text, str) else type(text).__name__
-    return InvalidInputError(
-        f"{shown!r:.100} is not a ref",
-        code=ErrorCode.BAD_REF,
-        hint="use @, @~3, a branch, tag:NAME, #42, or four or more digits of an id",
-    )
+    hint = "use @, @~3, a branch, tag:NAME, #42, @{2 hours ago}, or four or more digits of an id"
+    if isinstance(text, str) and ".." in text:
+        hint = "this is a range, and one checkpoint is wanted: name one end of it"
+    elif isinstance(text, str) and "{" in text:
+        hint = "a time in braces is written @{2 hours ago}, main@{yesterday 17:00} or tag:NAME@{2026-11-15}"
+    return InvalidInputError(f"{shown!r:.100} is not a ref", code=ErrorCode.BAD_REF, hint=hint)

@@ -1,19 +1,32 @@
-"""What deleting a checkpoint changes: computed here, written in one commit.
+"""What taking checkpoints out of history changes: computed here, written in one commit.
 
-A deleted checkpoint is hidden, not destroyed. Its children's `prev` is led past it, so that every walk stays whole, and
-a branch whose tip it was moves back to the nearest ancestor that is still there. A checkpoint that is pinned, or from
-which more than one line goes on, is protected.
+A removed checkpoint is hidden, not destroyed. The `prev` of every row that followed it, hidden ones included, is led
+past it to the nearest ancestor that stays, so that every walk stays whole; a branch whose tip it was moves back along
+the same way. Deleting one, clearing a session and pruning are the same change with other sets of checkpoints.
+
+A checkpoint that is pinned, or from which more than one line goes on, is protected from being deleted by mistake.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from holdfast.errors import ErrorCode, InvalidInputError
 from holdfast.history.oplog import edit
 from holdfast.storage.ports import Reader
-from holdfast.storage.records import CheckpointRow, Edit, Move, Query, SessionRow
+from holdfast.storage.records import (
+    BranchRow,
+    CheckpointId,
+    CheckpointRow,
+    Edit,
+    Move,
+    Query,
+    SessionRow,
+)
+
+_Links = Mapping[CheckpointId, tuple[CheckpointId | None, int]]
+"""Of each checkpoint: its nearest ancestor that stays, and how many lie between."""
 
 
 class Change(NamedTuple):
@@ -32,30 +45,94 @@ def plan_removal(reader: Reader, session: SessionRow, row: CheckpointRow, *, for
         InvalidInputError: It is protected, and `force` is not given.
     """
     heads = [branch for branch in reader.branches(session.id) if branch.head == row.id]
-    rows = reader.checkpoints(Query(session=session.id, include_hidden=True))
-    # Removed children are led past it too: `prev` of any row always is a checkpoint that is there.
-    children = [each for each in rows if each.prev == row.id]
+    # A child always is younger than what it follows: the rows before this one need not be read.
+    later = reader.checkpoints(Query(session=session.id, after_seq=row.seq, include_hidden=True))
     if not force:
-        _check_unprotected(row, lines=len(heads) + sum(not child.hidden for child in children))
-    number = session.log_count + 1
-    edits = [(row, edit(row, hidden=number))]
-    for child in children:
-        skipped = child.skipped + 1 + row.skipped
-        edits.append((child, edit(child, prev=row.prev, skipped=skipped)))
-    moves = [Move(branch=branch.name, expected=row.id, head=row.prev) for branch in heads]
-    return Change(edits, moves, structural=True)
+        children = sum(each.prev == row.id and not each.hidden for each in later)
+        _check_unprotected(row, lines=len(heads) + children)
+    return remove([row, *later], heads, {row.id}, number=session.log_count + 1)
+
+
+def plan_clearing(reader: Reader, session: SessionRow, *, force: bool) -> Change:
+    """Work out the removal of every checkpoint and every branch of a session.
+
+    Raises:
+        InvalidInputError: One of them is pinned, and `force` is not given.
+    """
+    rows = reader.checkpoints(Query(session=session.id, include_hidden=True))
+    there = [row for row in rows if not row.hidden]
+    pinned = [row for row in there if row.pinned]
+    if pinned and not force:
+        raise _protected(pinned[0], f"is pinned, so session {session.id!r} was not cleared", "clear it")
+    removed = {row.id for row in there}
+    return remove(rows, reader.branches(session.id), removed, number=session.log_count + 1)
+
+
+def remove(
+    rows: Iterable[CheckpointRow],
+    heads: Iterable[BranchRow],
+    removed: Collection[CheckpointId],
+    *,
+    number: int,
+) -> Change:
+    """The change that takes `removed` out of the history of one session, as operation `number` of its log.
+
+    `rows` has the removed ones and all that may follow them, hidden ones too; `heads` the branches.
+    """
+    rows = list(rows)
+    links = _links(rows, removed)
+    moves = [
+        Move(branch=each.name, expected=each.head, head=links[each.head][0])
+        for each in heads
+        if each.head in removed
+    ]
+    return Change(_edits(rows, links, removed, number), moves, structural=True)
+
+
+def relink(
+    rows: Iterable[CheckpointRow], removed: Collection[CheckpointId], *, number: int
+) -> list[tuple[CheckpointRow, Edit]]:
+    """The edits alone, oldest row first: each row that changes, with what it becomes."""
+    rows = list(rows)
+    return _edits(rows, _links(rows, removed), removed, number)
+
+
+def _links(rows: Sequence[CheckpointRow], removed: Collection[CheckpointId]) -> _Links:
+    links: dict[CheckpointId, tuple[CheckpointId | None, int]] = {}
+    # Oldest first: where a removed row leads is known before anything that follows it is looked at.
+    for row in sorted(rows, key=lambda row: row.seq):
+        prev, skipped = row.prev, row.skipped
+        if prev is not None and prev in removed:
+            beyond, more = links[prev]
+            prev, skipped = beyond, skipped + 1 + more
+        links[row.id] = prev, skipped
+    return links
+
+
+def _edits(
+    rows: Iterable[CheckpointRow], links: _Links, removed: Collection[CheckpointId], number: int
+) -> list[tuple[CheckpointRow, Edit]]:
+    edits = []
+    for row in sorted(rows, key=lambda row: row.seq):
+        prev, skipped = links[row.id]
+        # One that was hidden before keeps the number of the operation that hid it.
+        hidden = row.hidden or (number if row.id in removed else 0)
+        if (prev, skipped, hidden) != (row.prev, row.skipped, row.hidden):
+            edits.append((row, edit(row, prev=prev, skipped=skipped, hidden=hidden)))
+    return edits
 
 
 def _check_unprotected(row: CheckpointRow, *, lines: int) -> None:
     if row.pinned:
-        why = "is pinned"
-    elif lines > 1:
-        why = "is where branches part"
-    else:
-        return
-    raise InvalidInputError(
-        f"checkpoint {row.id.hex()[:12]} {why}, so it was not deleted",
+        raise _protected(row, "is pinned, so it was not deleted", "delete it")
+    if lines > 1:
+        raise _protected(row, "is where branches part, so it was not deleted", "delete it")
+
+
+def _protected(row: CheckpointRow, why: str, anyway: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"checkpoint {row.id.hex()[:12]} {why}",
         code=ErrorCode.PROTECTED,
-        hint="pass force=True to delete it all the same",
+        hint=f"pass force=True to {anyway} all the same",
         checkpoint=row.id.hex(),
     )

@@ -1,13 +1,14 @@
-"""Changes to what is there: tags, edited messages, added metadata, removal.
+"""Operations on what is there: how each is read, worked out and committed, and the ones that change a single row.
 
-Each is read, worked out, and committed together with its entry in the operation log, on the condition that the session
-has not changed meanwhile; if it has, it is worked out again from what is there now.
+An operation is worked out from one reading, and committed together with its entry in the operation log on the condition
+that the session is still as it was read. If somebody came in between, it is worked out again from what is there now. If
+the reply to the commit was an error, the log says whether it took place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from holdfast.errors import (
     BackendError,
@@ -21,24 +22,68 @@ from holdfast.history import jsontext
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.history.oplog import edit, operation
 from holdfast.history.refs import resolve
-from holdfast.history.removal import Change, plan_removal
 from holdfast.storage.ports import Backend, Reader
-from holdfast.storage.records import Batch, CheckpointRow, Claim, Edit, Guard, Operation, SessionRow
+from holdfast.storage.records import (
+    Batch,
+    CheckpointId,
+    CheckpointRow,
+    Claim,
+    Edit,
+    Guard,
+    Move,
+    Operation,
+    SessionRow,
+)
 from holdfast.store.draft import check_message
 
 _ATTEMPTS = 1000
 """Each lost round means that another writer got through; see `saving._ATTEMPTS`."""
 
-_Work = Callable[[Reader, SessionRow, CheckpointRow], Change | None]
+_T = TypeVar("_T")
 
 
 class Place(NamedTuple):
-    """Where a change happens: the store, the session, the branch in use, and the clock."""
+    """Where an operation happens: the store, the session, the branch in use, the clock, and the application."""
 
     backend: Backend
     claim: Claim
     branch: str
     clock: Callable[[], int]
+    app_version: str | None
+
+    def find(self, reader: Reader, ref: str | Checkpoint) -> CheckpointRow:
+        """The row that a ref names here."""
+        return resolve(reader, self.claim.session, self.branch, ref, now=self.clock())
+
+
+class Plan(NamedTuple):
+    """What one operation writes."""
+
+    kind: str
+    edits: Sequence[tuple[CheckpointRow, Edit]] = ()
+    """Each with the row that it changes."""
+    moves: Sequence[Move] = ()
+    made: CheckpointRow | None = None
+    """A checkpoint whose chunks are all there already, as those of `relies_on`."""
+    relies_on: CheckpointId | None = None
+    of: int | None = None
+    """The number of the entry that is reversed."""
+    switch_to: str | None = None
+    structural: bool = True
+    """Whether it matters that no checkpoint is saved meanwhile."""
+
+
+class Done(NamedTuple, Generic[_T]):
+    """What came of an operation."""
+
+    found: _T
+    """What was read for it, in the round that counted."""
+    session: SessionRow
+    """The session before it."""
+    made: CheckpointRow | None
+    """The checkpoint it wrote."""
+    at: int
+    """The time of its entry."""
 
 
 def session_of(reader: Reader, row: CheckpointRow) -> SessionRow:
@@ -51,18 +96,39 @@ def session_of(reader: Reader, row: CheckpointRow) -> SessionRow:
     return session
 
 
-def delete(place: Place, ref: str | Checkpoint, *, force: bool) -> tuple[CheckpointRow, SessionRow]:
-    """Hide a checkpoint; see `history.removal`."""
+def carry_out(place: Place, work: Callable[[Reader, SessionRow], tuple[Plan | None, _T]]) -> Done[_T]:
+    """Work an operation out and commit it, again and again until nobody comes between.
 
-    def work(reader: Reader, session: SessionRow, row: CheckpointRow) -> Change:
-        return plan_removal(reader, session, row, force=force)
-
-    return _apply(place, ref, "delete", work)
+    `work` gets the session as it is, an empty one where it does not exist yet. It returns the plan, None where there
+    is nothing to write, and whatever the caller wants to know.
+    """
+    claim = place.claim
+    for _ in range(_ATTEMPTS):
+        now = place.clock()
+        with place.backend.reader() as reader:
+            session = reader.session(claim.session) or SessionRow(
+                id=claim.session, agent=claim.agent, project=claim.project, created_at=now
+            )
+            plan, found = work(reader, session)
+        if plan is None:
+            return Done(found, session, None, now)
+        entry = _entry(session, plan, now)
+        try:
+            receipt = place.backend.commit(_batch(claim, session, plan, entry))
+        except ConflictError:
+            # Somebody saved or changed something in between: work it out again from what is there now.
+            continue
+        except BackendError as failure:
+            made = _settle(place.backend, entry, plan, failure)
+        else:
+            made = receipt.checkpoints[0] if receipt.checkpoints else None
+        return Done(found, session, made, now)
+    raise ConflictError.session_changed(claim.session)
 
 
 def annotate(
     place: Place, ref: str | Checkpoint, *, message: str | None, metadata: Mapping[str, Any] | None
-) -> tuple[CheckpointRow, SessionRow]:
+) -> Checkpoint:
     """Edit the message, or lay metadata over what is there."""
     if message is None and not metadata:
         raise InvalidInputError(
@@ -74,79 +140,92 @@ def annotate(
         check_message(message)
     extra = jsontext.parse(jsontext.metadata_text(metadata))
 
-    def work(reader: Reader, session: SessionRow, row: CheckpointRow) -> Change | None:
-        del reader, session
+    def annotated(row: CheckpointRow) -> Edit:
         added = row.added_metadata
         if extra:
             added = jsontext.metadata_text((jsontext.parse(added) if added else {}) | extra)
         edited = row.edited_message if message is None else message
-        return _edits(row, edit(row, edited_message=edited, added_metadata=added))
+        return edit(row, edited_message=edited, added_metadata=added)
 
-    return _apply(place, ref, "annotate", work)
+    return _change_row(place, ref, "annotate", annotated)
 
 
 def retag(
     place: Place, ref: str | Checkpoint, *, add: tuple[str, ...] = (), remove: tuple[str, ...] = ()
-) -> tuple[CheckpointRow, SessionRow]:
+) -> Checkpoint:
     """Add and remove labels; what is already so is left alone."""
     if not add and not remove:
         raise InvalidInputError(
             "no tag was given", code=ErrorCode.BAD_ARGUMENT, hint='name at least one: s.tag("@", "golden")'
         )
 
-    def work(reader: Reader, session: SessionRow, row: CheckpointRow) -> Change | None:
-        del reader, session
-        tags = tuple(sorted((set(row.tags) | set(add)) - set(remove)))
-        return _edits(row, edit(row, tags=tags))
+    def retagged(row: CheckpointRow) -> Edit:
+        return edit(row, tags=tuple(sorted((set(row.tags) | set(add)) - set(remove))))
 
-    return _apply(place, ref, "tag", work)
+    return _change_row(place, ref, "tag", retagged)
 
 
-def _edits(row: CheckpointRow, new: Edit) -> Change | None:
-    return None if new == edit(row) else Change([(row, new)], [], structural=False)
+def set_pin(place: Place, ref: str | Checkpoint, *, pinned: bool) -> Checkpoint:
+    """Protect a checkpoint from removal, or end that."""
+    return _change_row(place, ref, "pin", lambda row: edit(row, pinned=pinned))
 
 
-def _apply(place: Place, ref: str | Checkpoint, kind: str, work: _Work) -> tuple[CheckpointRow, SessionRow]:
-    for _ in range(_ATTEMPTS):
-        with place.backend.reader() as reader:
-            row = resolve(reader, place.claim.session, place.branch, ref)
-            session = session_of(reader, row)
-            change = work(reader, session, row)
+def _change_row(
+    place: Place, ref: str | Checkpoint, kind: str, change: Callable[[CheckpointRow], Edit]
+) -> Checkpoint:
+    meant = ref
+
+    def work(reader: Reader, session: SessionRow) -> tuple[Plan | None, CheckpointRow]:
+        nonlocal meant
+        row = place.find(reader, meant)
         # "@" may name another checkpoint in the next round; the one that was meant is this.
-        ref = Checkpoint(row, session)
-        if change is None:
-            return row, session
-        now = place.clock()
-        entry = operation(session, kind, now, edits=change.edits, moves=change.moves)
-        batch = Batch(
-            claim=place.claim,
-            at=now,
-            moves=tuple(change.moves),
-            edits=tuple(new for _, new in change.edits),
-            operations=(entry,),
-            guard=Guard(
-                log_count=session.log_count, last_seq=session.last_seq if change.structural else None
-            ),
-        )
-        try:
-            place.backend.commit(batch)
-        except ConflictError:
-            # Somebody saved or changed something in between: work it out again from what is there now.
-            continue
-        except BackendError as failure:
-            _settle(place.backend, entry, failure)
-        new = next(each for each in batch.edits if each.id == row.id)
-        return row._replace(**new._asdict()), session
-    raise ConflictError.session_changed(place.claim.session)
+        meant = Checkpoint(row, session)
+        new = change(row)
+        if new == edit(row):
+            return None, row
+        return Plan(kind, edits=[(row, new)], structural=False), row._replace(**new._asdict())
+
+    done = carry_out(place, work)
+    return Checkpoint(done.found, done.session)
 
 
-def _settle(backend: Backend, entry: Operation, failure: BackendError) -> None:
+def _entry(session: SessionRow, plan: Plan, now: int) -> Operation:
+    current, new = session.current, plan.switch_to
+    return operation(
+        session,
+        plan.kind,
+        now,
+        edits=plan.edits,
+        moves=plan.moves,
+        made=() if plan.made is None else (plan.made.id,),
+        of=plan.of,
+        switch=None if new is None or new == current else (current, new),
+    )
+
+
+def _batch(claim: Claim, session: SessionRow, plan: Plan, entry: Operation) -> Batch:
+    return Batch(
+        claim=claim,
+        at=entry.at,
+        checkpoints=() if plan.made is None else (plan.made,),
+        moves=tuple(plan.moves),
+        edits=tuple(new for _, new in plan.edits),
+        operations=(entry,),
+        guard=Guard(log_count=session.log_count, last_seq=session.last_seq if plan.structural else None),
+        relies_on=plan.relies_on,
+        switch_to=plan.switch_to,
+    )
+
+
+def _settle(backend: Backend, entry: Operation, plan: Plan, failure: BackendError) -> CheckpointRow | None:
     """Find out whether a commit whose reply was an error took place after all; raise the error if not."""
     try:
         with backend.reader() as reader:
             found = reader.operations(entry.session, after=entry.number - 1)
+            made = None if plan.made is None else reader.checkpoint(plan.made.id)
     except HoldfastError:
         # The store cannot be read either: the first failure is the one to report.
         raise failure from None
     if not any(each.hash == entry.hash for each in found):
         raise failure
+    return made

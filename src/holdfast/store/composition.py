@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.objects.registry import TypeRegistry
 from holdfast.storage.ports import Backend
+
+if TYPE_CHECKING:
+    from holdfast.history.keep import Keep
+    from holdfast.store.upkeep import Upkeep
 
 
 def system_clock() -> int:
@@ -15,10 +20,34 @@ def system_clock() -> int:
     return time.time_ns() // 1000
 
 
+class LazyUpkeep:
+    """The automatic retention of a store, made and imported when a session asks for it."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._upkeep: Upkeep | None = None
+        self._process = 0
+
+    def after_save(self, session: str, keep: Keep, now: int) -> None:
+        """See `Upkeep.after_save`."""
+        # What was under way when the process forked is the parent's.
+        if self._upkeep is None or self._process != os.getpid():
+            from holdfast.store.upkeep import Upkeep
+
+            self._upkeep, self._process = Upkeep(self._backend), os.getpid()
+        self._upkeep.after_save(session, keep, now)
+
+    def close(self) -> None:
+        """See `Upkeep.close`."""
+        if self._upkeep is not None:
+            self._upkeep.close()
+
+
 class Composition(NamedTuple):
-    """A backend, the types that states may hold, the application's version, and a clock in microseconds."""
+    """A backend, the types that states may hold, the application's version, a clock in microseconds, and upkeep."""
 
     backend: Backend
     types: TypeRegistry
     app_version: str | None
     clock: Callable[[], int]
+    upkeep: LazyUpkeep

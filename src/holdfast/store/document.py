@@ -134,7 +134,13 @@ class Document(TrackedDocument):
             duration_ms=duration_ms,
             key=key,
         )
-        return self._write(self._encoded(check=check), draft, expect, parent, on_conflict)
+        try:
+            return self._write(self._encoded(check=check), draft, expect, parent, on_conflict)
+        except ConflictError as conflict:
+            if conflict.code is not ErrorCode.CHUNKS_GONE:
+                raise
+        # What was saved before was removed from the store; the whole document is sent now.
+        return self._write(self._encoded(check=False), draft, expect, parent, on_conflict)
 
 
 class _DictDocument(Document, TrackedDict):

@@ -26,6 +26,7 @@ def open_store(
     create: bool = True,
     timeout: float = 10.0,
     app_version: str | None = None,
+    damaged: bool = False,
 ) -> Store:
     """Open a store, and make it if there is none.
 
@@ -38,6 +39,8 @@ def open_store(
         create: Make the store if there is none; otherwise that is a NotFoundError.
         timeout: How many seconds to wait for another writer.
         app_version: The version of the application, written into each checkpoint.
+        damaged: Open a store whose first pages are damaged, for `verify`, `repair` and `recover`: whatever else is
+            asked of it may still be an IntegrityError.
 
     Raises:
         NotFoundError: There is no store, and `create` is false.
@@ -62,7 +65,7 @@ def open_store(
         )
     place = find_target() if target is None else target
     return Store(
-        connect(place, durability=durability, create=create, timeout=timeout),
+        connect(place, durability=durability, create=create, timeout=timeout, damaged=damaged),
         types=types,
         app_version=app_version,
     )

@@ -11,16 +11,28 @@ somebody moved the head in between, what happens depends on what the writer had 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from itertools import count
 from typing import Final, Literal, NamedTuple
 
 from holdfast.errors import BackendError, ConflictError, ErrorCode, HoldfastError
 from holdfast.history.checkpoint import Checkpoint
+from holdfast.history.heads import find_head, missing_head
 from holdfast.history.identity import checkpoint_id
-from holdfast.history.refs import find_head, missing_head, resolve
+from holdfast.history.refs import resolve
 from holdfast.objects.state import EncodedState
 from holdfast.storage.ports import Backend, Reader
-from holdfast.storage.records import Batch, CheckpointId, CheckpointRow, Claim, Guard, Move, Query, SessionRow
+from holdfast.storage.records import (
+    Batch,
+    CheckpointId,
+    CheckpointRow,
+    ChunkHash,
+    Claim,
+    Guard,
+    Move,
+    Query,
+    SessionRow,
+)
 from holdfast.store.draft import Draft
 
 
@@ -43,24 +55,6 @@ _ATTEMPTS = 1000
 something other than contention is wrong."""
 
 
-class Intent(NamedTuple):
-    """What the caller wants of the branch: where from, and what to do when it is not as expected."""
-
-    claim: Claim
-    branch: str
-    expected: Expectation
-    parent: str | Checkpoint | None
-    on_conflict: OnConflict
-
-
-class _Place(NamedTuple):
-    """Where one attempt writes: a child of `parent` on `branch`, whose head must be `expected`."""
-
-    branch: str
-    parent: CheckpointRow | None
-    expected: CheckpointId | None
-
-
 class Saved(NamedTuple):
     """What came of a save."""
 
@@ -69,6 +63,28 @@ class Saved(NamedTuple):
     """The session, as far as its agent and project go."""
     wrote: bool
     """False where the key named this state already, and nothing was written."""
+
+
+class Intent(NamedTuple):
+    """What the caller wants of the branch: where from, and what to do when it is not as expected."""
+
+    claim: Claim
+    branch: str
+    expected: Expectation
+    parent: str | Checkpoint | None
+    on_conflict: OnConflict
+    kept: Mapping[ChunkHash, CheckpointId]
+    """Checkpoints of states that this writer loaded or saved, by root: what an encoded state may rely on."""
+    last: Saved | None = None
+    """What this writer saved last."""
+
+
+class _Place(NamedTuple):
+    """Where one attempt writes: a child of `parent` on `branch`, whose head must be `expected`."""
+
+    branch: str
+    parent: CheckpointRow | None
+    expected: CheckpointId | None
 
 
 def save_encoded(
@@ -87,14 +103,21 @@ def save_encoded(
         NotFoundError: The branch or the parent does not exist.
     """
     session = intent.claim.session
+    last = _next_after(intent, draft)
     for _ in range(_ATTEMPTS):
-        with backend.reader() as reader:
-            known = reader.session(session)
-            owner = _owner(known, intent.claim, now)
-            existing = None if draft.key is None else _with_key(reader, session, draft.key, encoded)
-            if existing is not None:
-                return Saved(existing, owner, wrote=False)
-            place = _choose(reader, intent)
+        if last is not None:
+            # Nothing has to be read: if the head is still what this writer saved last, the commit finds it so.
+            known, owner = None, last.owner
+            place = _Place(intent.branch, last.row, last.row.id)
+            last = None
+        else:
+            with backend.reader() as reader:
+                known = reader.session(session)
+                owner = _owner(known, intent.claim, now)
+                existing = None if draft.key is None else _with_key(reader, session, draft.key, encoded)
+                if existing is not None:
+                    return Saved(existing, owner, wrote=False)
+                place = _choose(reader, intent, now)
         row = _row(place, encoded, draft, intent, now=now, app_version=app_version)
         batch = Batch(
             claim=intent.claim,
@@ -103,7 +126,7 @@ def save_encoded(
             checkpoints=(row,),
             moves=(Move(branch=place.branch, expected=place.expected, head=row.id),),
             guard=_guard(place, known),
-            relies_on=encoded.relies_on,
+            relies_on=_relied_on(intent, encoded),
         )
         try:
             return Saved(backend.commit(batch).checkpoints[0], owner, wrote=True)
@@ -114,6 +137,21 @@ def save_encoded(
         except BackendError as failure:
             return Saved(_settle(backend, row, failure), owner, wrote=True)
     raise ConflictError.session_changed(session)
+
+
+def _next_after(intent: Intent, draft: Draft) -> Saved | None:
+    """What this writer saved last, where the new checkpoint simply follows it."""
+    last = intent.last
+    if last is None or intent.parent is not None or draft.key is not None:
+        return None
+    return last if (intent.branch, intent.expected) == (last.row.branch, last.row.id) else None
+
+
+def _relied_on(intent: Intent, encoded: EncodedState) -> CheckpointId | None:
+    if encoded.relies_on is None:
+        return None
+    # Only what this writer has seen in the store is ever relied on, so it is known here.
+    return intent.kept[encoded.relies_on]
 
 
 def _owner(known: SessionRow | None, claim: Claim, now: int) -> SessionRow:
@@ -145,13 +183,13 @@ def _with_key(reader: Reader, session: str, key: str, encoded: EncodedState) -> 
     return found[0]
 
 
-def _choose(reader: Reader, intent: Intent) -> _Place:
+def _choose(reader: Reader, intent: Intent, now: int) -> _Place:
     session, branch = intent.claim.session, intent.branch
     head = find_head(reader, session, branch)
     head_id = head.id if head else None
     if head is None and reader.branches(session) and not _was_there(reader, session, branch):
         missing_head(reader, session, branch)
-    parent = None if intent.parent is None else resolve(reader, session, branch, intent.parent)
+    parent = None if intent.parent is None else resolve(reader, session, branch, intent.parent, now=now)
     if isinstance(intent.expected, Unset) or intent.expected == head_id:
         return _Place(branch, head, head_id) if parent is None else _beside(reader, intent, parent, head_id)
     if intent.on_conflict == "raise":
@@ -160,8 +198,14 @@ def _choose(reader: Reader, intent: Intent) -> _Place:
 
 
 def _was_there(reader: Reader, session: str, branch: str) -> bool:
-    """Whether a branch without a head once had one: deleting its last checkpoint removes it, a save brings it back."""
-    return bool(reader.checkpoints(Query(session=session, branch=branch, include_hidden=True, limit=1)))
+    """Whether a branch without a head once had one: deleting its last checkpoint removes it, a save brings it back.
+
+    Where a checkpoint that was born on it is still there, the branch was renamed or removed, and is not meant any more.
+    """
+    born = Query(session=session, branch=branch, limit=1)
+    if reader.checkpoints(born):
+        return False
+    return bool(reader.checkpoints(born._replace(include_hidden=True)))
 
 
 def _seen(reader: Reader, intent: Intent, head: CheckpointId | None) -> CheckpointRow | None:

@@ -8,68 +8,82 @@ makes a new one each time, and costs nothing until it is used).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import ConflictError, ErrorCode, InvalidInputError, NotFoundError
+from holdfast.errors import ConflictError, ErrorCode, IntegrityError, InvalidInputError, NotFoundError
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.history.names import check_branch, check_label, check_session, check_tags
-from holdfast.history.refs import find_head, resolve
+from holdfast.history.refs import is_range, resolve_range
 from holdfast.history.walk import ancestors
 from holdfast.objects.registry import TypeRegistry, can_register
-from holdfast.objects.state import EncodedState, decode_state, encode_state
+from holdfast.objects.state import decode_state
 from holdfast.storage.ports import Reader
-from holdfast.storage.records import CheckpointId, CheckpointRow, Claim
+from holdfast.storage.records import Claim
 from holdfast.store import changing
+from holdfast.store.changing import session_of
 from holdfast.store.composition import Composition
-from holdfast.store.draft import Draft, check_draft
-from holdfast.store.saving import UNSET, Expectation, Intent, OnConflict, Unset, save_encoded
+from holdfast.store.draft import check_draft
+from holdfast.store.saving import UNSET, OnConflict, Unset
+from holdfast.store.writer import Writer
 
+# Branches, undo and removal are imported by the methods that need them: a process that only saves is started faster.
 if TYPE_CHECKING:
-    from holdfast.objects.memo import StateMemo
-    from holdfast.store.document import Document, DocumentKinds
+    from datetime import datetime
+
+    from holdfast.history.keep import Keep
+    from holdfast.history.lineage import Tree
+    from holdfast.store.branching import BranchInfo
+    from holdfast.store.document import Document
+    from holdfast.store.looking import Around
+    from holdfast.store.pruning import PruneReport
+    from holdfast.store.recovering import Recovered
+    from holdfast.store.undoing import OperationInfo, Undone
 
 Ref = str | Checkpoint
-
-_WHOLE_ID = re.compile("[0-9a-fA-F]{64}")
 
 
 class Session:
     """One line of work; made by `store.session(...)`."""
 
     def __init__(
-        self, parts: Composition, session: str, *, agent: str | None, project: str | None, branch: str
+        self,
+        parts: Composition,
+        session: str,
+        *,
+        agent: str | None,
+        project: str | None,
+        branch: str,
+        keep: Keep | None = None,
     ) -> None:
-        self._parts = parts
-        self._claim = Claim(
+        claim = Claim(
             session=check_session(session),
             agent=check_label(agent, "agent"),
             project=check_label(project, "project"),
         )
-        self._branch = check_branch(branch)
-        self._expected: Expectation = UNSET
-        self._memo: StateMemo | None = None
+        self._writer = Writer(parts, claim, check_branch(branch), keep)
 
     @property
     def id(self) -> str:
         """The id of the session."""
-        return self._claim.session
+        return self._writer.claim.session
 
     @property
     def agent(self) -> str | None:
         """The agent it was opened for."""
-        return self._claim.agent
+        return self._writer.claim.agent
 
     @property
     def project(self) -> str | None:
         """The project it was opened for."""
-        return self._claim.project
+        return self._writer.claim.project
 
     @property
     def branch(self) -> str:
         """The branch in use."""
-        return self._branch
+        return self._writer.branch
 
     def save(  # noqa: PLR0913 - each is a keyword of the public contract
         self,
@@ -125,10 +139,23 @@ class Session:
             duration_ms=duration_ms,
             key=key,
         )
-        return self._save(self._encode(state), draft, expect, parent, on_conflict)
+        writer = self._writer
+        try:
+            return writer.save(writer.encode(state), draft, expect, parent, on_conflict)
+        except ConflictError as conflict:
+            if conflict.code is not ErrorCode.CHUNKS_GONE:
+                raise
+        # What the last save left in the store was removed since; the writer no longer counts on it.
+        return writer.save(writer.encode(state), draft, expect, parent, on_conflict)
 
     def load(
-        self, ref: Ref = "@", *, path: str | None = None, as_: type[Any] | None = None, default: Any = UNSET
+        self,
+        ref: Ref = "@",
+        *,
+        path: str | None = None,
+        as_: type[Any] | None = None,
+        default: Any = UNSET,
+        recover: bool = False,
     ) -> Any:
         """Return the state of a checkpoint, verified; the newest of the branch if no ref is given.
 
@@ -137,29 +164,47 @@ class Session:
             path: A part of the state, read without the rest: `messages[-20:]`, `beliefs.b7.confidence`.
             as_: A type to build: a registered one, or a dataclass, attrs class or pydantic model from plain data.
             default: What to return where `ref` names nothing; without it that is a NotFoundError.
+            recover: Where it is damaged, return the state of the newest checkpoint before it that is whole, with a
+                RecoveryWarning that says so. `recover()` does the same and tells more.
 
         Raises:
             NotFoundError: `ref` names nothing, or the state has nothing at `path`, and there is no default.
             IntegrityError: The stored bytes are damaged. They are never returned.
             StateError: The state does not fit `as_`, or a registered type that has changed.
         """
-        types = _knowing(self._parts.types, as_)
-        with self._parts.backend.reader() as reader:
-            try:
-                row = resolve(reader, self.id, self._branch, ref)
-                self._notice(reader, row)
-                value = _state(row, path, reader, types)
-            except NotFoundError as missing:
-                if isinstance(default, Unset) or missing.code is ErrorCode.REF_AMBIGUOUS:
-                    raise
-                if ref == "@" and missing.code is not ErrorCode.PATH_MISSING:
-                    self._expected = None
-                return default
+        types = _knowing(self._writer.parts.types, as_)
+        try:
+            value = self._load(ref, path, types)
+        except NotFoundError as missing:
+            if isinstance(default, Unset) or missing.code is ErrorCode.REF_AMBIGUOUS:
+                raise
+            if ref == "@" and missing.code is not ErrorCode.PATH_MISSING:
+                self._writer.expected = None
+            return default
+        except IntegrityError:
+            if not recover:
+                raise
+            from holdfast.store.recovering import load_intact
+
+            value = load_intact(self._writer, ref, path, types)
         if as_ is None:
             return value
         from holdfast.objects.build import build
 
         return build(value, as_, types)
+
+    def recover(self, ref: Ref = "@") -> Recovered:
+        """Return the newest state that is whole, at or before `ref`, and what had to be passed over for it.
+
+        The next save goes on from the head of the branch, damaged or not: history stays as it was.
+
+        Raises:
+            NotFoundError: `ref` names nothing.
+            IntegrityError: Nothing at or before `ref` can be read (`nothing-intact`).
+        """
+        from holdfast.store.recovering import recover
+
+        return recover(self._writer, ref)
 
     def document(self, ref: Ref = "@", *, default: Any = UNSET) -> Document:
         """Return a state as a Document: a dict or list that knows what changed in it, and saves only that.
@@ -179,159 +224,288 @@ class Session:
         """
         from holdfast.store.document import DOCUMENTS
 
-        document: Document = self._document(ref, default, DOCUMENTS)
+        document: Document = self._writer.document(ref, default, DOCUMENTS)
         return document
 
     def checkpoint(self, ref: Ref = "@") -> Checkpoint:
         """Return the record of a checkpoint, without its state."""
-        with self._parts.backend.reader() as reader:
-            row = resolve(reader, self.id, self._branch, ref)
-            self._notice(reader, row)
-            return Checkpoint(row, changing.session_of(reader, row))
+        with self._reader() as reader:
+            row = self._writer.find(reader, ref)
+            self._writer.notice(reader, row)
+            return Checkpoint(row, session_of(reader, row))
 
     def log(self, ref: Ref = "@", *, limit: int | None = None) -> list[Checkpoint]:
-        """Return a checkpoint and its ancestors, newest first; an empty list for a session without any."""
+        """Return a checkpoint and its ancestors, newest first; an empty list for a session without any.
+
+        A range such as `main..risky-idea` gives the ancestors of the second that are not ancestors of the first.
+        """
         check_limit(limit)
-        with self._parts.backend.reader() as reader:
+        with self._reader() as reader:
+            if isinstance(ref, str) and is_range(ref):
+                return self._between(reader, ref, limit)
             session = reader.session(self.id)
             if ref == "@" and (session is None or not reader.branches(self.id)):
                 return []
-            row = resolve(reader, self.id, self._branch, ref)
-            owner = session or changing.session_of(reader, row)
+            row = self._writer.find(reader, ref)
+            owner = session or session_of(reader, row)
             return [Checkpoint(each, owner) for each in ancestors(reader, row, limit=limit)]
+
+    def tree(self, *, limit: int | None = None) -> Tree:
+        """Return the lineage of the session as data, newest first: lines that part, merges, heads, what was removed."""
+        # Imported by those who look at lineage: a save needs none of it.
+        from holdfast.history.lineage import tree_of
+
+        check_limit(limit)
+        with self._reader() as reader:
+            return tree_of(reader, self.id, self.branch, limit=limit)
+
+    def at(self, when: datetime | str, *, tag: str | None = None, all_branches: bool = False) -> Checkpoint:
+        """Return the last checkpoint at or before a moment, in the history of the branch in use.
+
+        Args:
+            when: A datetime, or text: `2 hours ago`, `yesterday 17:00`, `2026-11-15 14:30`; local time where it names
+                no zone.
+            tag: Only checkpoints with this label count.
+            all_branches: Every checkpoint of the session counts.
+
+        Raises:
+            NotFoundError: The first one is younger (`before-history`; the message has the range), or there is none.
+            InvalidInputError: The text is not a time (`bad-time`).
+        """
+        return self.around(when, tag=tag, all_branches=all_branches).before
+
+    def around(self, when: datetime | str, *, tag: str | None = None, all_branches: bool = False) -> Around:
+        """Return the checkpoints on both sides of a moment, and by how much the one before missed it; see `at`."""
+        from holdfast.store.looking import look_around
+
+        return look_around(self._writer.place, when, tag=tag, all_branches=all_branches)
 
     def exists(self, ref: Ref) -> bool:
         """Say whether `ref` names a checkpoint of this session."""
-        with self._parts.backend.reader() as reader:
+        with self._reader() as reader:
             try:
-                resolve(reader, self.id, self._branch, ref)
+                self._writer.find(reader, ref)
             except NotFoundError as error:
                 if error.code is ErrorCode.REF_AMBIGUOUS:
                     raise
                 return False
             return True
 
-    def delete(self, ref: Ref, *, force: bool = False) -> Checkpoint:
-        """Remove a checkpoint from history and return its record; deleting the tip moves the branch back.
-
-        The row is hidden, and goes for good only with gc. A pinned checkpoint, or one where branches part, needs
-        `force`.
-        """
-        row, owner = changing.delete(self._change(), ref, force=force)
-        if not isinstance(self._expected, Unset) and self._expected == row.id:
-            self._expected = row.prev
-        return Checkpoint(row, owner)
-
     def annotate(
         self, ref: Ref, *, message: str | None = None, metadata: Mapping[str, Any] | None = None
     ) -> Checkpoint:
         """Edit the message of a checkpoint, or lay metadata over what it has; the id stays the same."""
-        return Checkpoint(*changing.annotate(self._change(), ref, message=message, metadata=metadata))
+        return changing.annotate(self._writer.place, ref, message=message, metadata=metadata)
 
     def tag(self, ref: Ref, *tags: str) -> Checkpoint:
         """Put labels on a checkpoint."""
-        return Checkpoint(*changing.retag(self._change(), ref, add=check_tags(tags)))
+        return changing.retag(self._writer.place, ref, add=check_tags(tags))
 
     def untag(self, ref: Ref, *tags: str) -> Checkpoint:
         """Take labels off a checkpoint."""
-        return Checkpoint(*changing.retag(self._change(), ref, remove=check_tags(tags)))
+        return changing.retag(self._writer.place, ref, remove=check_tags(tags))
 
-    def _document(self, ref: Ref, default: Any, kinds: DocumentKinds) -> Any:
-        # Imported by those who use documents: a quarter of all there is to import.
-        from holdfast.store.document import make_document
+    def pin(self, ref: Ref) -> Checkpoint:
+        """Protect a checkpoint: deleting it needs force, and retention keeps it."""
+        return changing.set_pin(self._writer.place, ref, pinned=True)
 
-        writer = Session(self._parts, self.id, agent=self.agent, project=self.project, branch=self._branch)
-        with self._parts.backend.reader() as reader:
-            try:
-                row = resolve(reader, self.id, self._branch, ref)
-            except NotFoundError as missing:
-                if isinstance(default, Unset) and (ref != "@" or reader.branches(self.id)):
-                    raise
-                if missing.code is ErrorCode.REF_AMBIGUOUS:
-                    raise
-                head = find_head(reader, self.id, self._branch)
-                value, root = {} if isinstance(default, Unset) else default, None
-                writer._expected = head.id if head else None
-            else:
-                self._notice(reader, row)
-                value, root = decode_state(row.root, reader.chunks, self._parts.types), row.root
-                writer._expected = row.id
-        return make_document(value, kinds, self._parts.types, root, writer._save)
+    def unpin(self, ref: Ref) -> Checkpoint:
+        """End the protection of a checkpoint."""
+        return changing.set_pin(self._writer.place, ref, pinned=False)
 
-    def _encode(self, state: Any) -> EncodedState:
-        return encode_state(state, self._parts.types, self._memo)
+    def delete(self, ref: Ref, *, force: bool = False) -> Checkpoint:
+        """Remove a checkpoint from history and return its record; deleting the tip moves the branch back.
 
-    def _save(
-        self,
-        encoded: EncodedState,
-        draft: Draft,
-        expect: Ref | Unset | None,
-        parent: Ref | None,
-        on_conflict: OnConflict,
-    ) -> Checkpoint:
-        """Write what `save` has checked and encoded. AsyncSession calls it in a worker thread."""
-        if on_conflict not in ("raise", "fork"):
-            raise InvalidInputError(
-                f"on_conflict cannot be {on_conflict!r}",
-                code=ErrorCode.BAD_ARGUMENT,
-                hint='use "raise" or "fork"',
-            )
-        parts = self._parts
-        intent = Intent(
-            claim=self._claim,
-            branch=self._branch,
-            expected=self._expectation(expect, parent),
-            parent=parent,
-            on_conflict=on_conflict,
+        The row is hidden, and goes for good only with gc; until then `undo` brings it back. A pinned checkpoint, or
+        one where branches part, needs `force`.
+        """
+        from holdfast.store.removing import delete
+
+        row, owner = delete(self._writer.place, ref, force=force)
+        if not isinstance(self._writer.expected, Unset) and self._writer.expected == row.id:
+            self._writer.expected = row.prev
+        return Checkpoint(row, owner)
+
+    def prune(self, keep: Keep, *, dry_run: bool = False) -> PruneReport:
+        """Remove the checkpoints that a policy does not keep, and say why each stays or goes.
+
+        They are hidden, and go for good only with gc; `undo` brings them back until then. The tips of branches, the
+        checkpoints where branches part and pinned ones always stay. With `per="agent"`, all sessions of this session's
+        agent are pruned.
+
+        Args:
+            keep: The policy, such as `Keep(last=100, days=7)`.
+            dry_run: Only say what would go.
+        """
+        from holdfast.store.pruning import prune
+
+        parts = self._writer.parts
+        return prune(parts.backend, self.id, self.branch, keep, now=parts.clock(), dry_run=dry_run)
+
+    def clear(self, *, force: bool = False) -> int:
+        """Remove every checkpoint and every branch of the session; return how many checkpoints that were.
+
+        They are hidden, as with `delete`, and one `undo` brings them back. If one of them is pinned, it needs `force`.
+        """
+        from holdfast.store.removing import clear
+
+        removed = clear(self._writer.place, force=force)
+        self._writer.expected = None
+        return removed
+
+    def fork(self, ref: Ref = "@", name: str | None = None, *, session: str | None = None) -> Session:
+        """Begin a new branch at a checkpoint, and return a Session on it. This one stays where it is.
+
+        One checkpoint is written, with the same state and `ref` as its parent; no part of the state is copied.
+
+        Args:
+            ref: Where the branch begins.
+            name: What it is called; by default after the branch in use: `main-1`, `main-2` ...
+            session: Begin it in another session, new or not; there it is called `main` by default.
+
+        Raises:
+            ConflictError: There is a branch of that name already (`branch-exists`).
+            NotFoundError: `ref` names nothing in this session.
+        """
+        from holdfast.store.branching import fork
+
+        place, made = fork(self._writer.place, ref, name, session)
+        claim = place.claim
+        forked = Session(
+            self._writer.parts,
+            claim.session,
+            agent=claim.agent,
+            project=claim.project,
+            branch=place.branch,
         )
-        try:
-            saved = save_encoded(
-                parts.backend, intent, encoded, draft, now=parts.clock(), app_version=parts.app_version
-            )
-        except ConflictError:
-            # Whatever happened to the branch or the store, the next save sends the whole state.
-            self._memo = None
-            raise
-        # Only now are the chunks in the store; before, a save that failed would have counted as kept.
-        self._memo = encoded.memo
-        if saved.wrote:
-            self._branch, self._expected = saved.row.branch, saved.row.id
-        return Checkpoint(saved.row, saved.owner)
+        forked._writer.go_on(place.branch, made)
+        return forked
 
-    def _expectation(self, expect: Ref | Unset | None, parent: Ref | None) -> Expectation:
-        if isinstance(expect, Unset):
-            # Naming the parent says what the writer builds on, so what it saw before does not matter.
-            return self._expected if parent is None else UNSET
-        if expect is None:
-            return None
-        if isinstance(expect, Checkpoint):
-            expect = expect.id
-        if _WHOLE_ID.fullmatch(expect):
-            # Known without reading, and still an answer when the checkpoint has been deleted: it is not the head.
-            return CheckpointId(bytes.fromhex(expect))
-        with self._parts.backend.reader() as reader:
-            return resolve(reader, self.id, self._branch, expect).id
+    def restore(self, ref: Ref) -> Checkpoint:
+        """Go back: save the state of a checkpoint as a new one at the tip of the branch in use.
 
-    def _notice(self, reader: Reader, row: CheckpointRow) -> None:
-        """Seeing the tip sets what the next save expects; seeing an older checkpoint does not."""
-        branch = reader.branch(self.id, self._branch)
-        if branch is not None and branch.head == row.id:
-            self._expected = row.id
+        Nothing is taken away. What was the head stays in history, right behind the new checkpoint, and `undo` makes it
+        the head again.
 
-    def _change(self) -> changing.Place:
-        parts = self._parts
-        return changing.Place(parts.backend, self._claim, self._branch, parts.clock)
+        Raises:
+            ConflictError: The branch moved since this Session saw it.
+            NotFoundError: `ref` names nothing in this session.
+        """
+        from holdfast.store.branching import restore
+
+        made = restore(self._writer.place, ref, self._writer.expected)
+        self._writer.go_on(self.branch, made)
+        return made
+
+    def branches(self) -> list[BranchInfo]:
+        """List the branches of the session with their heads, by name."""
+        from holdfast.store.branching import list_branches
+
+        return list_branches(self._writer.place)
+
+    def switch(self, name: str, *, remember: bool = False) -> Checkpoint:
+        """Go on with another branch from here on; return its head, which the next save expects.
+
+        Args:
+            name: The branch.
+            remember: Also make it the branch that the command line is on where none is named. Without it this Session
+                alone is switched.
+
+        Raises:
+            NotFoundError: There is no such branch (`branch-missing`).
+        """
+        from holdfast.store.branching import switch
+
+        head = switch(self._writer.place, name, remember=remember)
+        self._writer.go_on(name, head)
+        return head
+
+    def rename_branch(self, old: str, new: str) -> BranchInfo:
+        """Give a branch another name; this Session goes on with it if it is the branch in use.
+
+        Raises:
+            NotFoundError: There is no branch `old` (`branch-missing`).
+            ConflictError: There is a branch `new` already (`branch-exists`).
+        """
+        from holdfast.store.branching import rename
+
+        renamed = rename(self._writer.place, old, new)
+        if self.branch == old:
+            self._writer.branch = new
+        return renamed
+
+    def delete_branch(self, name: str, *, force: bool = False) -> Checkpoint:
+        """Remove a branch and return the checkpoint it was at. Its checkpoints stay.
+
+        The branch in use, the last one, and one that alone leads to its newest checkpoint need `force`. It can be
+        undone in any case.
+        """
+        from holdfast.store.branching import drop
+
+        head = drop(self._writer.place, name, force=force)
+        if self.branch == name:
+            # What it led to is still there: the next save should not begin a new line without being asked to.
+            self._writer.go_on(name, head)
+        return head
+
+    def undo(self) -> Undone:
+        """Take back the newest operation of the session: a restore, fork, tag, delete, prune and so on, never a save.
+
+        The undo is an operation too, so that `redo` can take it back in turn.
+
+        Raises:
+            ConflictError: Something moved since (`undo-blocked`); the hint names what to do instead.
+            NotFoundError: There is nothing to undo (`nothing-to-undo`), or gc removed what it would bring back
+                (`undo-gone`).
+        """
+        return self._turn("undo")
+
+    def redo(self) -> Undone:
+        """Bring back what the last undo took, until something else is done.
+
+        Raises:
+            ConflictError: Something moved since (`undo-blocked`); the hint names what to do instead.
+            NotFoundError: There is nothing to redo (`nothing-to-redo`), or gc removed what it would bring back
+                (`undo-gone`).
+        """
+        return self._turn("redo")
+
+    def operations(self, *, limit: int | None = 20) -> list[OperationInfo]:
+        """List what was done to the history of the session, newest first: everything but saves."""
+        from holdfast.store.undoing import operations
+
+        return operations(self._writer.place, check_limit(limit))
+
+    def _turn(self, verb: str) -> Undone:
+        from holdfast.store.undoing import reverse
+
+        turn = reverse(self._writer.place, verb)
+        if turn.moved:
+            self._writer.go_on(turn.branch, turn.undone.head)
+        if turn.lost is not None:
+            # The branch is gone and others are not: the next save should not begin a new line without being asked to.
+            self._writer.expected = turn.lost
+        return turn.undone
+
+    def _load(self, ref: Ref, path: str | None, types: TypeRegistry) -> Any:
+        with self._reader() as reader:
+            row = self._writer.find(reader, ref)
+            self._writer.notice(reader, row)
+            if path is None:
+                return decode_state(row.root, reader.chunks, types)
+            from holdfast.objects.selection import select_part
+
+            return select_part(row.root, path, reader.chunks, types)
+
+    def _between(self, reader: Reader, text: str, limit: int | None) -> list[Checkpoint]:
+        found = resolve_range(reader, self.id, self.branch, text, now=self._writer.parts.clock())
+        return [Checkpoint(row, session_of(reader, row)) for row in islice(found, limit)]
+
+    def _reader(self) -> AbstractContextManager[Reader]:
+        return self._writer.parts.backend.reader()
 
     def __repr__(self) -> str:
-        return f"<Session {self.id!r} on {self._branch!r} of {self._parts.backend.url}>"
-
-
-def _state(row: CheckpointRow, path: str | None, reader: Reader, types: TypeRegistry) -> Any:
-    if path is None:
-        return decode_state(row.root, reader.chunks, types)
-    from holdfast.objects.selection import select_part
-
-    return select_part(row.root, path, reader.chunks, types)
+        return f"<Session {self.id!r} on {self.branch!r} of {self._writer.parts.backend.url}>"
 
 
 def _knowing(types: TypeRegistry, as_: Any) -> TypeRegistry:

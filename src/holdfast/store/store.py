@@ -6,12 +6,12 @@ process that forks may go on using it on both sides.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from holdfast.errors import ErrorCode, InvalidInputError
 from holdfast.history import jsontext
@@ -21,9 +21,17 @@ from holdfast.objects.registry import GLOBAL
 from holdfast.storage.ports import Backend, Reader
 from holdfast.storage.records import Query, SessionRow, StoreStats
 from holdfast.store.changing import session_of
-from holdfast.store.composition import Composition, system_clock
+from holdfast.store.composition import Composition, LazyUpkeep, system_clock
 from holdfast.store.draft import check_status, check_step, check_trigger
-from holdfast.store.session import Session, check_limit
+from holdfast.store.session import Ref, Session, check_limit
+
+if TYPE_CHECKING:
+    from holdfast.history.keep import Keep
+    from holdfast.store.collecting import GcReport
+    from holdfast.store.forgetting import ForgetReport
+    from holdfast.store.repairing import RepairReport
+    from holdfast.store.verifying import VerifyReport
+    from holdfast.store.watching import Watch
 
 
 class SessionInfo(NamedTuple):
@@ -35,6 +43,8 @@ class SessionInfo(NamedTuple):
     created_at: datetime
     saves: int
     """How many checkpoints were ever saved in it."""
+    branch: str
+    """The branch that people are on: the one that commands use where none is named."""
 
 
 class Store:
@@ -57,7 +67,7 @@ class Store:
     ) -> None:
         self._backend = backend
         version = check_label(app_version, "application version")
-        self._parts = Composition(backend, GLOBAL.child(types), version, clock)
+        self._parts = Composition(backend, GLOBAL.child(types), version, clock, LazyUpkeep(backend))
 
     @property
     def url(self) -> str:
@@ -71,16 +81,26 @@ class Store:
         agent: str | None = None,
         project: str | None = None,
         branch: str = "main",
+        keep: Keep | None = None,
     ) -> Session:
-        """A new Session object: one writer on one branch. Nothing is read or written until it is used."""
-        return Session(self._parts, id, agent=agent, project=project, branch=branch)
+        """A new Session object: one writer on one branch. Nothing is read or written until it is used.
+
+        Args:
+            id: The session; any text that names it in your own world.
+            agent: Whose work it is.
+            project: What it belongs to.
+            branch: The branch to write to.
+            keep: After each save of this object, remove for good what this policy does not keep.
+        """
+        return Session(self._parts, id, agent=agent, project=project, branch=branch, keep=keep)
 
     def sessions(self, *, agent: str | None = None, project: str | None = None) -> list[SessionInfo]:
         """List the sessions, oldest first."""
         with self._reader() as reader:
             rows = reader.sessions(agent=agent, project=project)
         return [
-            SessionInfo(row.id, row.agent, row.project, moment(row.created_at), row.last_seq) for row in rows
+            SessionInfo(row.id, row.agent, row.project, moment(row.created_at), row.last_seq, row.current)
+            for row in rows
         ]
 
     def projects(self) -> list[str]:
@@ -118,15 +138,14 @@ class Store:
             trigger: With this trigger; `auto` finds every `auto:<event>` too.
             step: With this step number.
             key: With this key.
-            since: Saved at or after; a datetime or ISO text, local time where it names no zone.
-            until: Saved at or before.
+            since: Saved at or after; a datetime, ISO text or `2 hours ago`, local time where it names no zone.
+            until: Saved at or before; a day alone means its end.
             metadata: Whose metadata has these values; nested dicts go deeper, everything else must be equal.
             before: Only what came before this one: the last of a page gives the next page.
             limit: At most so many.
         """
         _check_filters(session=session, branch=branch, agent=agent, project=project, tag=tag, key=key)
-        if before is not None and not isinstance(before, Checkpoint):
-            raise _bad_filter("before", before, "pass a Checkpoint: the last one of the page before")
+        _check_checkpoint("before", before, "pass a Checkpoint: the last one of the page before")
         query = Query(
             session=session,
             branch=branch,
@@ -137,8 +156,8 @@ class Store:
             trigger=None if trigger is None else check_trigger(trigger),
             step=check_step(step),
             key=key,
-            since=None if since is None else _microseconds(since, "since"),
-            until=None if until is None else _microseconds(until, "until"),
+            since=None if since is None else _microseconds(since, "since", self._parts.clock()),
+            until=None if until is None else _microseconds(until, "until", self._parts.clock(), end=True),
             metadata=jsontext.conditions(metadata),
             before_position=None if before is None else before.position,
             limit=check_limit(limit),
@@ -150,6 +169,111 @@ class Store:
                 if row.session not in owners:
                     owners[row.session] = session_of(reader, row)
         return [Checkpoint(row, owners[row.session]) for row in rows]
+
+    def watch(
+        self, *, after: Checkpoint | None = None, session: str | None = None, timeout: float | None = None
+    ) -> Iterator[Checkpoint]:
+        """Yield checkpoints as they are saved, by anybody, oldest first.
+
+        Args:
+            after: Begin with the one that came after this; without it, with the next that comes.
+            session: Of this session only.
+            timeout: Stop when none came for so many seconds; without it, never.
+        """
+        from holdfast.store.watching import check_timeout, each
+
+        return each(self._pages(after, session), check_timeout(timeout))
+
+    def gc(
+        self,
+        *,
+        keep_days: float = 14,
+        dry_run: bool = False,
+        progress: Callable[[str, int], None] | None = None,
+    ) -> GcReport:
+        """Remove for good what was deleted or pruned, and free the room that nothing needs any more.
+
+        Safe beside running writers. What was removed longer ago than `keep_days` cannot be brought back by undo
+        afterwards. With `dry_run` nothing is changed, and the report says what would be.
+
+        Args:
+            keep_days: Removed checkpoints stay for so long; 0 removes all of them now.
+            dry_run: Only say what would go.
+            progress: Called now and then with what is being done, and how many of it are done.
+
+        Raises:
+            IntegrityError: A checkpoint is damaged; no chunk is removed then.
+        """
+        from holdfast.store.collecting import collect_garbage
+
+        now = self._parts.clock()
+        return collect_garbage(
+            self._backend, now=now, keep_days=keep_days, dry_run=dry_run, progress=progress
+        )
+
+    def forget(self, session: str, *refs: Ref, dry_run: bool = False) -> ForgetReport:
+        """Erase a session, or some of its checkpoints, at once and for good; there is no undo.
+
+        The rows, the session's operation log and every chunk that nothing else needs go, and the files of the store
+        are written anew without them. What other checkpoints hold too stays with those.
+
+        Args:
+            session: The session.
+            refs: Its checkpoints, removed ones by their whole id; all of the session if none is given.
+            dry_run: Only say what would go.
+
+        Raises:
+            NotFoundError: There is no such session or checkpoint.
+            BackendError: Somebody still reads an older moment of the store; what is forgotten is gone for every
+                reader, and calling it again for anything cleans the files.
+        """
+        _check_filters(session=session)
+        from holdfast.store.forgetting import forget
+
+        return forget(self._backend, session, refs, now=self._parts.clock(), dry_run=dry_run)
+
+    def verify(
+        self,
+        *,
+        quick: bool = False,
+        session: str | None = None,
+        progress: Callable[[str, int], None] | None = None,
+    ) -> VerifyReport:
+        """Check that everything in the store is as it was written, and name each checkpoint that cannot be loaded.
+
+        Damage does not end it: it is in the report. Safe beside running writers.
+
+        Args:
+            quick: Leave out the states: rows, ids, links, heads and logs are checked, and no chunk is read.
+            session: Of this session only.
+            progress: Called now and then with what is being done, and how many of it are done.
+        """
+        _check_filters(session=session)
+        from holdfast.store.verifying import verify
+
+        return verify(self._backend, quick=quick, session=session, progress=progress)
+
+    def repair(
+        self, *, dry_run: bool = False, progress: Callable[[str, int], None] | None = None
+    ) -> RepairReport:
+        """Put what is whole of a damaged store in its place, and keep what was there in a file beside it.
+
+        Checkpoints that are whole stay as they are, with their ids and numbers. Those that are not are left out and
+        named; history leads past them. A store that is whole is left alone. Others may have the store open meanwhile;
+        writers wait.
+
+        Args:
+            dry_run: Only say what would be done.
+            progress: Called now and then with what is being done, and how many of it are done.
+
+        Raises:
+            IntegrityError: The first page of the file cannot be read: nothing can be put in its place.
+            UnsupportedError: This kind of store cannot be repaired.
+            BackendError: There is no room for the new store beside the old one, or another writer holds it.
+        """
+        from holdfast.store.repairing import repair
+
+        return repair(self._backend, now=self._parts.clock(), dry_run=dry_run, progress=progress)
 
     def stats(self) -> StoreStats:
         """Count what is in the store."""
@@ -164,6 +288,7 @@ class Store:
 
     def close(self) -> None:
         """Let go of the store. Closing twice is fine; using it afterwards is a StateError."""
+        self._parts.upkeep.close()
         self._backend.close()
 
     def __enter__(self) -> Self:
@@ -173,6 +298,13 @@ class Store:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _pages(self, after: Checkpoint | None, session: str | None) -> Watch:
+        from holdfast.store.watching import Watch
+
+        _check_filters(session=session)
+        _check_checkpoint("after", after, "pass a Checkpoint: the last one that was seen")
+        return Watch(self._backend, after=after, session=session)
 
     def _reader(self) -> AbstractContextManager[Reader]:
         return self._backend.reader()
@@ -187,21 +319,19 @@ def _check_filters(**filters: object) -> None:
             raise _bad_filter(name, value, f"pass {name} as a str")
 
 
+def _check_checkpoint(name: str, value: object, hint: str) -> None:
+    if value is not None and not isinstance(value, Checkpoint):
+        raise _bad_filter(name, value, hint)
+
+
 def _bad_filter(name: str, value: object, hint: str) -> InvalidInputError:
     return InvalidInputError(
         f"{name} cannot be a {type(value).__name__}", code=ErrorCode.BAD_ARGUMENT, hint=hint, argument=name
     )
 
 
-def _microseconds(when: datetime | str, name: str) -> int:
-    try:
-        parsed = datetime.fromisoformat(when) if isinstance(when, str) else when
-        # A time without a zone is the local time of the person who wrote it; astimezone() reads it so.
-        delta = parsed.astimezone() - moment(0)
-    except (ValueError, TypeError, AttributeError, OverflowError) as error:
-        raise InvalidInputError(
-            f"{name} cannot be {when!r:.60}: {error}",
-            code=ErrorCode.BAD_ARGUMENT,
-            hint="pass a datetime, or ISO text such as 2026-11-15T17:00:00+01:00",
-        ) from error
-    return (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
+def _microseconds(when: datetime | str, name: str, now: int, *, end: bool = False) -> int:
+    # Only a search by time needs to read times.
+    from holdfast.history.times import to_microseconds
+
+    return to_microseconds(when, now=now, what=name, end=end)

@@ -149,3 +149,19 @@ def test_saves_under_way_at_once_are_written_in_the_order_of_their_calls(tmp_pat
             return [cp.step for cp in await s.log()][: -before or None]
 
     assert asyncio.run(main()) == list(range(19, 0, -1))
+
+
+def test_a_save_after_gc_says_that_it_has_to_be_made_again(tmp_path):
+    # The state may have changed since the call that encoded it, so the save cannot send all of it by itself.
+    async def main():
+        async with holdfast.aopen(tmp_path / "store.db", durability="process") as store:
+            s = store.session("s")
+            await s.save({"m": []})
+            await s.delete(await s.save({"m": ["x" * 100] * 2000}))
+            await store.gc(keep_days=0)
+            with pytest.raises(ConflictError) as caught:
+                await s.save({"m": ["x" * 100] * 2001})
+            assert caught.value.code is holdfast.ErrorCode.CHUNKS_GONE
+            await s.save({"m": ["x" * 100] * 2001})
+
+    asyncio.run(main())

@@ -408,7 +408,7 @@ def test_a_child_of_a_checkpoint_that_is_deleted_meanwhile_leads_past_it(session
 
     backend.commit = racing
     other = store.session("s")
-    other._expected = parent._row.id
+    other._writer.expected = parent._row.id
     child = other.save({"n": 3}, on_conflict="fork")
     assert (child.parent, child.prev, child.skipped) == (parent.id, base.id, 1)
     assert [cp.id for cp in other.log()] == [child.id, base.id]
@@ -425,12 +425,34 @@ def test_a_store_that_was_replaced_by_an_older_copy_gets_the_whole_state_again(t
     for suffix in ("-wal", "-shm"):
         (tmp_path / f"store.db{suffix}").unlink(missing_ok=True)
     s.load()
-    with pytest.raises(ConflictError) as caught:
-        s.save({**big, "n": 1})
-    assert caught.value.code is ErrorCode.CHUNKS_GONE
     s.save({**big, "n": 1})
     assert s.load() == {**big, "n": 1}
     store.close()
+
+
+@pytest.mark.parametrize("document", [False, True])
+def test_saving_goes_on_after_gc_removed_what_the_last_save_left(tmp_path, document):
+    state: dict[str, Any] = {"m": [f"line {n} " * 20 for n in range(2000)]}
+    with holdfast.open(tmp_path / "store.db", durability="process") as store:
+        s = store.session("s")
+        first = s.save({"m": []})
+        doc = s.document()
+        doc["m"] += state["m"]
+        saved = doc.save() if document else s.save(state)
+        s.delete(saved)
+        store.gc(keep_days=0)
+        doc["n"] = state["n"] = 1
+        again = doc.save(expect=first) if document else s.save(state)
+        assert s.load() == state
+        assert again.parent == first.id
+
+
+def test_a_branch_that_was_renamed_does_not_come_back_by_itself(session, store):
+    session.save({"n": 1})
+    session.rename_branch("main", "trunk")
+    with pytest.raises(NotFoundError) as caught:
+        store.session(session.id).save({"n": 2})
+    assert caught.value.code is ErrorCode.BRANCH_MISSING
 
 
 def test_a_change_whose_reply_was_lost_is_not_made_twice(session, backend):

@@ -1,0 +1,276 @@
+"""gc: what was removed from history goes for good, and then the chunks that nothing needs any more.
+
+Rows go first. From then on nothing can bring them back, so that the chunks to keep are exactly those of the rows that
+are left, removed ones within their time of grace included. Chunks are then marked and swept in small steps beside
+running writers; `storage.ports.Collection` says why that is safe. Nothing is swept while anything is missing: what
+looks unneeded then may be what is left of something damaged.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from holdfast.errors import ConflictError, ErrorCode, IntegrityError, InvalidInputError
+from holdfast.history.oplog import operation
+from holdfast.objects.links import links
+from holdfast.objects.verified import read_chunk
+from holdfast.storage.ports import Backend, Collection, Reader
+from holdfast.storage.records import (
+    Batch,
+    CheckpointId,
+    CheckpointRow,
+    ChunkHash,
+    Claim,
+    Guard,
+    Query,
+    SessionRow,
+    Swept,
+)
+
+GRACE_DAYS: Final = 14
+"""For so long a removal can be undone."""
+
+_DAY: Final = 86_400 * 1_000_000
+_PAGE: Final = 256
+"""Rows read at once."""
+_STEP: Final = 64
+"""Chunks looked into, or removed, before somebody else may have a turn."""
+_REMOVED_AT_ONCE: Final = 500
+_ATTEMPTS: Final = 1000
+"""See `saving._ATTEMPTS`."""
+
+Progress = Callable[[str, int], None]
+"""Told what is being done and how many of it are done so far."""
+
+
+class _RowGoneError(Exception):
+    """A row disappeared while its chunks were being marked."""
+
+
+class GcReport(NamedTuple):
+    """What gc removed for good, or would remove."""
+
+    checkpoints: int
+    """Removed checkpoints whose time of grace is over: undo cannot bring them back any more."""
+    sessions: tuple[str, ...]
+    """The sessions they belong to."""
+    waiting: int
+    """Removed checkpoints that are kept for now, because they can still be brought back."""
+    chunks: int
+    freed_bytes: int
+    """What the chunks took. The file keeps the room for new ones."""
+    dry_run: bool
+
+
+def collect_garbage(
+    backend: Backend,
+    *,
+    now: int,
+    keep_days: float = GRACE_DAYS,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> GcReport:
+    """Remove for good what was removed more than `keep_days` ago; see `Store.gc`."""
+    if type(keep_days) not in (int, float) or not keep_days >= 0:
+        raise InvalidInputError(
+            f"keep_days cannot be {keep_days!r}",
+            code=ErrorCode.BAD_ARGUMENT,
+            hint="give a number of days, 0 to end every undo now",
+        )
+    due, waiting = _due(backend, int(now - min(keep_days, 1e6) * _DAY))
+    report = progress or silent
+    if dry_run:
+        swept = _count(backend, {row.id for rows in due.values() for row in rows}, report)
+    else:
+        removed = 0
+        for session, rows in due.items():
+            for start in range(0, len(rows), _REMOVED_AT_ONCE):
+                part = rows[start : start + _REMOVED_AT_ONCE]
+                _remove_rows(backend, session, part, now)
+                removed += len(part)
+                report("removing checkpoints", removed)
+        swept = collect_chunks(backend, report)
+    return GcReport(
+        checkpoints=sum(map(len, due.values())),
+        sessions=tuple(due),
+        waiting=waiting,
+        chunks=swept.chunks,
+        freed_bytes=swept.stored_bytes,
+        dry_run=dry_run,
+    )
+
+
+def collect_chunks(backend: Backend, progress: Progress | None = None) -> Swept:
+    """Remove every chunk that no row needs, from beginning to end."""
+    swept, began = Swept(done=False), time.monotonic()
+    for now in collecting(backend, progress or silent):
+        if now.chunks > swept.chunks and not now.done:
+            # Half of the time belongs to the writers, who would otherwise find the store locked each time they ask.
+            time.sleep(time.monotonic() - began)
+        swept, began = now, time.monotonic()
+    return swept
+
+
+def collecting(backend: Backend, progress: Progress) -> Generator[Swept, None, None]:
+    """The same in steps, each short; what was removed so far after each."""
+    while True:
+        try:
+            yield from _collecting(backend, progress)
+        except _RowGoneError:
+            # What it had marked of that row and not looked into yet may be shared: nothing can be swept on that.
+            continue
+        return
+
+
+def _collecting(backend: Backend, progress: Progress) -> Generator[Swept, None, None]:
+    removed = Swept(done=False)
+    with backend.collection() as collection:
+        for _ in _marking(backend, collection, progress, without=frozenset()):
+            yield removed
+        while not removed.done:
+            swept = collection.sweep(_STEP)
+            removed = Swept(
+                removed.chunks + swept.chunks, removed.stored_bytes + swept.stored_bytes, swept.done
+            )
+            progress("removing chunks", removed.chunks)
+            yield removed
+
+
+def silent(_what: str, _done: int) -> None:
+    """Tell nobody."""
+
+
+def _due(backend: Backend, horizon: int) -> tuple[dict[str, list[CheckpointRow]], int]:
+    """The removed checkpoints whose removal lies before the horizon, by session; and how many are younger."""
+    due: dict[str, list[CheckpointRow]] = {}
+    removed_at: dict[str, dict[int, int]] = {}
+    waiting = 0
+    for rows in _pages(backend):
+        hidden = [row for row in rows if row.hidden]
+        with backend.reader() as reader:
+            for name in {row.session for row in hidden} - removed_at.keys():
+                removed_at[name] = {each.number: each.at for each in reader.operations(name)}
+        for row in hidden:
+            # An operation that is not in the log was forgotten with it.
+            if removed_at[row.session].get(row.hidden, 0) <= horizon:
+                due.setdefault(row.session, []).append(row)
+            else:
+                waiting += 1
+    return due, waiting
+
+
+def _pages(backend: Backend) -> Iterator[Sequence[CheckpointRow]]:
+    """All rows of the store, oldest first, until there are no more. Each page is a moment of its own."""
+    position = 0
+    while True:
+        with backend.reader() as reader:
+            rows = reader.checkpoints(
+                Query(after_position=position, include_hidden=True, oldest_first=True, limit=_PAGE)
+            )
+        if not rows:
+            return
+        yield rows
+        position = rows[-1].position
+
+
+def _remove_rows(backend: Backend, name: str, rows: Sequence[CheckpointRow], now: int) -> None:
+    for _ in range(_ATTEMPTS):
+        with backend.reader() as reader:
+            session = reader.session(name)
+            if session is None:
+                return
+            # One that was brought back by an undo meanwhile is not removed.
+            ids = [row.id for row in rows if _still_hidden(reader, row)]
+        if not ids:
+            return
+        try:
+            backend.commit(_removal(session, ids, now))
+        except ConflictError:
+            # Somebody changed the session in between: look again at what is still removed.
+            continue
+        return
+    raise ConflictError.session_changed(name)
+
+
+def _still_hidden(reader: Reader, row: CheckpointRow) -> bool:
+    found = reader.checkpoint(row.id)
+    return found is not None and found.hidden == row.hidden
+
+
+def _removal(session: SessionRow, ids: Sequence[CheckpointId], now: int) -> Batch:
+    return Batch(
+        claim=Claim(session.id),
+        at=now,
+        operations=(operation(session, "gc", now),),
+        guard=Guard(log_count=session.log_count),
+        removals=tuple(ids),
+    )
+
+
+def _count(
+    backend: Backend, without: frozenset[CheckpointId] | set[CheckpointId], progress: Progress
+) -> Swept:
+    """What would be swept if these rows were not there."""
+    while True:
+        try:
+            with backend.collection(dry_run=True) as collection:
+                for _ in _marking(backend, collection, progress, without=frozenset(without)):
+                    pass
+                return collection.unneeded()
+        except _RowGoneError:
+            # Counting begins anew, as collecting would.
+            continue
+
+
+def _marking(
+    backend: Backend, collection: Collection, progress: Progress, *, without: frozenset[CheckpointId]
+) -> Iterator[None]:
+    """Mark what every row needs, in steps between which nothing of the store is held open."""
+    done = looked = 0
+    for rows in _pages(backend):
+        for row in rows:
+            if row.id in without:
+                continue
+            try:
+                for count in _mark_state(row.root, backend, collection):
+                    looked += count
+                    # Small states share a step: a store of many would otherwise take as many steps.
+                    if looked >= _STEP:
+                        yield
+                        looked = 0
+            except IntegrityError as damage:
+                # A row that was removed meanwhile may have lost its chunks to another gc.
+                if _is_gone(backend, row.id):
+                    raise _RowGoneError from damage
+                raise _nothing_removed(row, damage) from damage
+        done += len(rows)
+        progress("looking through checkpoints", done)
+
+
+def _mark_state(root: ChunkHash, backend: Backend, collection: Collection) -> Iterator[int]:
+    """Mark what a state needs; how many chunks were looked at in each step."""
+    to_do = list(collection.mark([root]))
+    yield 1
+    while to_do:
+        step, to_do = to_do[-_STEP:], to_do[:-_STEP]
+        with backend.reader() as reader:
+            for name in step:
+                to_do += collection.mark(links(name, read_chunk(name, reader.chunks)))
+        yield len(step)
+
+
+def _is_gone(backend: Backend, checkpoint: CheckpointId) -> bool:
+    with backend.reader() as reader:
+        return reader.checkpoint(checkpoint) is None
+
+
+def _nothing_removed(row: CheckpointRow, damage: IntegrityError) -> IntegrityError:
+    return IntegrityError(
+        f"no chunk was removed, because checkpoint {row.id.hex()[:12]} (#{row.seq} of session {row.session!r}) "
+        f"is damaged: {damage}",
+        code=damage.code,
+        hint="store.verify() (holdfast verify) names all that is damaged, store.repair() sets it aside",
+        checkpoint=row.id.hex(),
+    )

@@ -1,0 +1,108 @@
+"""forget: what must not be anywhere any more, at once and for good.
+
+Removing hides, and gc frees; after both, bytes of what was removed can still be found in free pages of the file. This
+goes all the way: the rows go, the operation log goes with them (it tells what they said), chunks that nothing else
+needs go, and the file is written anew. What other checkpoints hold too stays with them. Copies elsewhere, backups and
+exports among them, are beyond its reach.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from holdfast.errors import ConflictError, ErrorCode, NotFoundError
+from holdfast.history.checkpoint import Checkpoint
+from holdfast.history.heads import missing_head
+from holdfast.history.oplog import operation
+from holdfast.history.refs import resolve
+from holdfast.history.removal import remove
+from holdfast.storage.ports import Backend, Reader
+from holdfast.storage.records import Batch, CheckpointId, Claim, Guard, Query
+from holdfast.store.collecting import collect_chunks
+
+_ATTEMPTS = 1000
+"""See `saving._ATTEMPTS`."""
+
+_WHOLE_ID = 64
+
+
+class ForgetReport(NamedTuple):
+    """What was forgotten."""
+
+    checkpoints: int
+    chunks: int
+    """Chunks that nothing else needed, of these checkpoints or of others that were removed before."""
+
+
+def forget(
+    backend: Backend, session: str, refs: Sequence[str | Checkpoint], *, now: int, dry_run: bool = False
+) -> ForgetReport:
+    """Forget a whole session, or some of its checkpoints; see `Store.forget`."""
+    with backend.reader() as reader:
+        if reader.session(session) is None:
+            missing_head(reader, session, "main")
+        wanted = [_named(reader, session, ref, now) for ref in refs]
+        known = reader.checkpoints(Query(session=session, include_hidden=True))
+    count = len(set(wanted)) if refs else len(known)
+    if dry_run:
+        return ForgetReport(count, 0)
+    if refs:
+        _remove(backend, session, frozenset(wanted), now)
+    else:
+        backend.erase_session(session)
+    swept = collect_chunks(backend)
+    if swept.chunks:
+        # A chunk that a save built on meanwhile was spared, and what stands on it now is written without it.
+        again = collect_chunks(backend)
+        swept = swept._replace(chunks=swept.chunks + again.chunks)
+    backend.scrub()
+    return ForgetReport(count, swept.chunks)
+
+
+def _named(reader: Reader, session: str, ref: str | Checkpoint, now: int) -> CheckpointId:
+    """The checkpoint that a ref names, one that was removed before included."""
+    text = ref.id if isinstance(ref, Checkpoint) else ref
+    if type(text) is str and len(text) == _WHOLE_ID:
+        try:
+            row = reader.checkpoint(CheckpointId(bytes.fromhex(text)))
+        except ValueError:
+            # Not an id: a branch may well have a name of that length.
+            row = None
+        if row is not None and row.session == session:
+            return row.id
+    return resolve(reader, session, "main", ref, now=now).id
+
+
+def _remove(backend: Backend, name: str, wanted: frozenset[CheckpointId], now: int) -> None:
+    for _ in range(_ATTEMPTS):
+        with backend.reader() as reader:
+            session = reader.session(name)
+            if session is None:
+                raise NotFoundError(
+                    f"session {name!r} is gone",
+                    code=ErrorCode.SESSION_MISSING,
+                    hint="somebody else forgot it meanwhile: there is nothing left to do",
+                    session=name,
+                )
+            rows = reader.checkpoints(Query(session=name, include_hidden=True))
+            heads = reader.branches(name)
+        change = remove(rows, heads, wanted, number=session.log_count + 1)
+        batch = Batch(
+            claim=Claim(name),
+            at=now,
+            moves=tuple(change.moves),
+            edits=tuple(new for _, new in change.edits),
+            # It names nothing: not even an id of what is forgotten stays behind.
+            operations=(operation(session, "forget", now),),
+            guard=Guard(log_count=session.log_count, last_seq=session.last_seq),
+            removals=tuple(wanted),
+            cuts_log=True,
+        )
+        try:
+            backend.commit(batch)
+        except ConflictError:
+            # Somebody saved or changed something in between: the links around what goes may be others now.
+            continue
+        return
+    raise ConflictError.session_changed(name)

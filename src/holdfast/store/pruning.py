@@ -1,0 +1,152 @@
+"""prune: a `Keep` carried out on what is there.
+
+What goes is hidden in one commit per session, with its entry in the operation log, on the condition that the session is
+still as it was read; otherwise it is planned again. Pruned by a person it can be undone, like a delete. Pruned after a
+save, because the session was opened with `keep=`, it is gone at once: nobody asked, so nobody will ask for it back, and
+a store that keeps ten checkpoints should not hold a thousand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from holdfast.errors import ConflictError, ErrorCode, InvalidInputError
+from holdfast.history.checkpoint import Checkpoint
+from holdfast.history.heads import missing_head
+from holdfast.history.keep import Keep, check_keep
+from holdfast.history.oplog import operation
+from holdfast.history.removal import remove
+from holdfast.history.retention import Plan, plan
+from holdfast.storage.ports import Backend, Reader
+from holdfast.storage.records import Batch, BranchRow, CheckpointRow, Claim, Guard, Query, SessionRow
+
+_ATTEMPTS = 1000
+"""See `saving._ATTEMPTS`."""
+
+
+class PruneDecision(NamedTuple):
+    """What becomes of one checkpoint, and why."""
+
+    checkpoint: Checkpoint
+    kept: bool
+    reasons: tuple[str, ...]
+    """Every rule that keeps it, or what removes it."""
+
+
+class PruneReport(NamedTuple):
+    """What a prune did, or would do."""
+
+    total: int
+    kept: int
+    deleted: int
+    decisions: tuple[PruneDecision, ...]
+    """Newest first."""
+    dry_run: bool
+
+
+class _Reading(NamedTuple):
+    """All of the sessions that a policy is about, at one moment."""
+
+    owners: Mapping[str, SessionRow]
+    rows: Mapping[str, Sequence[CheckpointRow]]
+    """Of each session, hidden ones included."""
+    heads: Mapping[str, Sequence[BranchRow]]
+    plan: Plan
+
+
+def prune(
+    backend: Backend, session: str, branch: str, keep: Keep, *, now: int, dry_run: bool = False
+) -> PruneReport:
+    """Remove what a policy does not keep from a session, or with `per="agent"` from all sessions of its agent."""
+    check_keep(keep)
+    with backend.reader() as reader:
+        if reader.session(session) is None:
+            missing_head(reader, session, branch)
+        reading = _read(reader, session, keep, now)
+    if not dry_run:
+        reading = _carry_out(backend, session, keep, reading, now=now, kind="prune")
+    decisions = tuple(
+        PruneDecision(Checkpoint(each.row, reading.owners[each.row.session]), each.kept, each.reasons)
+        for each in reading.plan.decisions
+    )
+    deleted = sum(not each.kept for each in decisions)
+    return PruneReport(len(decisions), len(decisions) - deleted, deleted, decisions, dry_run)
+
+
+def retire(backend: Backend, session: str, keep: Keep, *, now: int) -> tuple[int, int]:
+    """Remove for good what a policy does not keep, after a save; how many went, and how many are left."""
+    with backend.reader() as reader:
+        reading = _read(reader, session, keep, now)
+    done = _carry_out(backend, session, keep, reading, now=now, kind="retire").plan
+    return len(done.removed), len(done.decisions) - len(done.removed)
+
+
+def _read(reader: Reader, session: str, keep: Keep, now: int) -> _Reading:
+    owner = reader.session(session)
+    owners = {} if owner is None else {session: owner}
+    if keep.per == "agent" and owner is not None:
+        if owner.agent is None:
+            raise InvalidInputError(
+                f"session {session!r} belongs to no agent, so nothing can be kept per agent",
+                code=ErrorCode.BAD_ARGUMENT,
+                hint='open it with agent=, or use per="session"',
+                session=session,
+            )
+        owners = {each.id: each for each in reader.sessions(agent=owner.agent)}
+    rows = {name: reader.checkpoints(Query(session=name, include_hidden=True)) for name in owners}
+    heads = {name: reader.branches(name) for name in owners}
+    decided = plan(
+        [row for each in rows.values() for row in each],
+        [head for each in heads.values() for head in each],
+        keep,
+        now,
+        agents={name: each.agent for name, each in owners.items()},
+    )
+    return _Reading(owners, rows, heads, decided)
+
+
+def _carry_out(
+    backend: Backend, session: str, keep: Keep, reading: _Reading, *, now: int, kind: str
+) -> _Reading:
+    """Commit a plan, session by session; what was carried out in the end."""
+    to_do = [name for name in reading.owners if _batch(reading, name, now, kind) is not None]
+    first = reading
+    for _ in range(_ATTEMPTS):
+        try:
+            while to_do:
+                batch = _batch(reading, to_do[-1], now, kind)
+                if batch is not None:
+                    backend.commit(batch)
+                to_do.pop()
+        except ConflictError:
+            # Somebody saved or changed something in between: decide again about what is there now.
+            with backend.reader() as reader:
+                reading = _read(reader, session, keep, now)
+        else:
+            return first if reading is first else _together(first, reading)
+    raise ConflictError.session_changed(session)
+
+
+def _together(first: _Reading, last: _Reading) -> _Reading:
+    """What was decided at last, and what the first attempts had removed by then."""
+    decided = {each.row.id for each in last.plan.decisions}
+    gone = [each for each in first.plan.decisions if not each.kept and each.row.id not in decided]
+    return last._replace(plan=Plan((*last.plan.decisions, *gone)))
+
+
+def _batch(reading: _Reading, name: str, now: int, kind: str) -> Batch | None:
+    rows, session = reading.rows[name], reading.owners[name]
+    removed = reading.plan.removed & {row.id for row in rows}
+    if not removed:
+        return None
+    change = remove(rows, reading.heads[name], removed, number=session.log_count + 1)
+    return Batch(
+        claim=Claim(name),
+        at=now,
+        moves=tuple(change.moves),
+        edits=tuple(new for _, new in change.edits),
+        operations=(operation(session, kind, now, edits=change.edits, moves=change.moves),),
+        guard=Guard(log_count=session.log_count, last_seq=session.last_seq),
+        removals=tuple(removed) if kind == "retire" else (),
+    )

@@ -1,0 +1,142 @@
+"""Retention that looks after itself: after a save of a session that was opened with `keep=`.
+
+The checkpoint is saved before anything here happens, and stays saved whatever goes wrong here: trouble is a warning.
+The work per save is bounded. Rows go at once. Chunks that nothing needs are collected a small step at a time, one with
+each save, once enough rows have gone to make it worth looking through the store.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import warnings
+import weakref
+from collections.abc import Generator
+from typing import Final
+
+from holdfast.errors import HoldfastError, HoldfastWarning
+from holdfast.history.keep import Keep
+from holdfast.storage.ports import Backend
+from holdfast.storage.records import Swept
+from holdfast.store.collecting import collecting, silent
+from holdfast.store.pruning import retire
+
+_WORTH_COLLECTING: Final = 64
+"""Removed checkpoints; looking through the store for fewer frees little."""
+
+_LOOKED_AT_EACH_SAVE: Final = 256
+"""Checkpoints; a session that keeps more is looked through less often, so that a save does not cost its history."""
+
+_PATIENCE: Final = 2.0
+"""Seconds; a step takes far less, so whoever waits longer waits for itself: a signal handler inside of a step."""
+
+
+class Upkeep:
+    """The retention of one store in one process."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        # Held for one step of collecting: other threads go without, and take the next one.
+        self._turn = threading.Lock()
+        # Both are touched by several threads at once, and are no more than hints about when to look.
+        self._saves_left: dict[str, int] = {}
+        self._removed = 0
+        self._collecting: Generator[Swept, None, None] | None = None
+        self._paused = False
+        _ALL.add(self)
+
+    def after_save(self, session: str, keep: Keep, now: int) -> None:
+        """Remove what the policy does not keep, and take one step of collecting chunks."""
+        try:
+            self._retire(session, keep, now)
+            self._step()
+        except HoldfastError as trouble:
+            # The checkpoint is saved; that old ones could not be removed must not look as if it were not.
+            warnings.warn(
+                f"old checkpoints of session {session!r} stay for now: {trouble}",
+                HoldfastWarning,
+                stacklevel=_callers_level(),
+            )
+
+    def close(self) -> None:
+        """Stop collecting."""
+        if self._turn.acquire(timeout=_PATIENCE):
+            try:
+                self._stop()
+            finally:
+                self._turn.release()
+
+    def before_fork(self) -> None:
+        """Give back the connection of the collection: the fork would wait for it."""
+        self._paused = self._turn.acquire(timeout=_PATIENCE)
+        if self._paused and self._collecting is not None:
+            self._stop()
+            # The next save begins another one.
+            self._removed = _WORTH_COLLECTING
+
+    def after_fork_in_parent(self) -> None:
+        """Go on."""
+        if self._paused:
+            self._turn.release()
+
+    def after_fork_in_child(self) -> None:
+        """Nothing goes on here but `close`: the child makes one of its own."""
+        self._turn = threading.Lock()
+
+    def _retire(self, session: str, keep: Keep, now: int) -> None:
+        left = self._saves_left.get(session, 0)
+        if left:
+            self._saves_left[session] = left - 1
+            return
+        # Without a lock: each save answers for the cap, and threads of one session settle it by their commits.
+        removed, kept = retire(self._backend, session, keep, now=now)
+        self._removed += removed
+        self._saves_left[session] = 0 if kept <= _LOOKED_AT_EACH_SAVE else kept // _LOOKED_AT_EACH_SAVE
+
+    def _step(self) -> None:
+        if not self._turn.acquire(blocking=False):
+            return
+        try:
+            if self._collecting is None:
+                if self._removed < _WORTH_COLLECTING:
+                    return
+                self._collecting, self._removed = collecting(self._backend, silent), 0
+            if next(self._collecting).done:
+                self._stop()
+        except BaseException:
+            # Whatever was removed until then was not needed; the next collection begins anew.
+            self._stop()
+            raise
+        finally:
+            self._turn.release()
+
+    def _stop(self) -> None:
+        if self._collecting is not None:
+            self._collecting.close()
+            self._collecting = None
+
+
+def _callers_level() -> int:
+    """How many frames up the one is that called `save`, of a Session or of a Document."""
+    level, frame = 1, sys._getframe(1)  # noqa: SLF001 - documented, and what warnings itself uses
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("holdfast."):
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+_ALL: weakref.WeakSet[Upkeep] = weakref.WeakSet()
+
+
+def _tell(moment: str) -> None:
+    for upkeep in list(_ALL):
+        getattr(upkeep, moment)()
+
+
+# Windows has no fork, and no hooks for it. Those of the backend were registered earlier, so that they run after these.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=lambda: _tell("before_fork"),
+        after_in_parent=lambda: _tell("after_fork_in_parent"),
+        after_in_child=lambda: _tell("after_fork_in_child"),
+    )

@@ -1,0 +1,285 @@
+"""verify: is everything that was saved still there, and still what was saved?
+
+Three looks at the same store. The inspection of the backend goes through all rows, each for itself, and ends for no
+damage. The usual reader is then asked for each checkpoint and each chunk: what it refuses cannot be loaded, even where
+the bytes are whole and only something around them is wrong. And history is checked against itself: ids against what
+they are hashes of, links, heads, the operation log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple
+
+from holdfast.errors import IntegrityError
+from holdfast.history.identity import checkpoint_id
+from holdfast.history.oplog import check_chain
+from holdfast.storage.inspection import Flaw, LostRow
+from holdfast.storage.ports import Backend, Inspection, Reader
+from holdfast.storage.records import CheckpointId, CheckpointRow, ChunkHash, SessionRow
+from holdfast.store.states import Progress, States, silent
+
+_LOOKS: Final = 3
+"""Beside writers, a row can go between two looks. What is still so at the third time is damage."""
+
+_STEP: Final = 1000
+
+
+class DamagedCheckpoint(NamedTuple):
+    """A checkpoint that cannot be loaded, with what is known of it."""
+
+    id: str | None
+    session: str | None
+    seq: int | None
+    why: str
+    lost: bool
+    """False where it is whole, and cannot be read because of what is around it: a repair brings it back."""
+
+
+class Problem(NamedTuple):
+    """Something that is not as it was written."""
+
+    kind: str
+    """page, header, counter, session, branch, checkpoint, operation, log, chunk or tag."""
+    what: str
+    why: str
+    session: str | None = None
+    checkpoints: tuple[str, ...] = ()
+    """The ids of the checkpoints that it affects, where that can be said."""
+
+
+class VerifyReport(NamedTuple):
+    """What `verify` looked at, and what it found."""
+
+    quick: bool
+    sessions: int
+    branches: int
+    checkpoints: int
+    operations: int
+    chunks: int
+    """Chunks that were read and hashed again: none if it was quick."""
+    problems: tuple[Problem, ...]
+    damaged: tuple[DamagedCheckpoint, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems and not self.damaged
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as plain JSON data."""
+        plain = {name: value for name, value in self._asdict().items() if name not in ("problems", "damaged")}
+        problems = [each._asdict() | {"checkpoints": list(each.checkpoints)} for each in self.problems]
+        return {
+            "ok": self.ok,
+            **plain,
+            "problems": problems,
+            "damaged": [each._asdict() for each in self.damaged],
+        }
+
+
+def verify(
+    backend: Backend, *, quick: bool = False, session: str | None = None, progress: Progress | None = None
+) -> VerifyReport:
+    """Check a store, or one session of it; see `Store.verify`."""
+    looks = 0
+    while True:
+        looks += 1
+        with backend.inspect() as seen, _usual(backend) as (reader, refusal):
+            check = _Check(seen, reader, refusal, session, progress or silent)
+            report = check.run(quick=quick)
+        if not check.unsure or looks == _LOOKS:
+            return report
+
+
+class _Place(NamedTuple):
+    """What is remembered of a row while the others are looked at."""
+
+    session: str
+    seq: int
+    prev: CheckpointId | None
+    hidden: int
+    root: ChunkHash
+
+
+class _Check:
+    """One look at a store."""
+
+    def __init__(
+        self,
+        seen: Inspection,
+        reader: Reader | None,
+        refusal: str,
+        session: str | None,
+        progress: Progress,
+    ) -> None:
+        self._seen = seen
+        self._reader = reader
+        self._refusal = refusal
+        self._only = session
+        self._progress = progress
+        self._places: dict[CheckpointId, _Place] = {}
+        self._newest: dict[str, int] = {}
+        self._problems: list[Problem] = []
+        self._damaged: dict[object, DamagedCheckpoint] = {}
+        self.unsure = False
+        """Whether something was found that a writer who came in between would explain."""
+
+    def run(self, *, quick: bool) -> VerifyReport:
+        """Look at everything."""
+        flaws = [each for each in self._seen.flaws() if self._wanted(each)]
+        self._problems += [Problem(each.kind, each.what, each.why, each.session) for each in flaws]
+        for lost in self._seen.lost():
+            if self._only is None or lost.session in (None, self._only):
+                self._lose(lost)
+        keys: set[tuple[str, str]] = set()
+        for row in self._seen.checkpoints():
+            if self._only in (None, row.session):
+                self._check_row(row, keys)
+        self._check_links()
+        branches = [each for each in self._seen.branches() if self._only in (None, each.session)]
+        for branch in branches:
+            self._check_head(branch.session, branch.name, branch.head)
+        sessions = [each for each in self._seen.sessions() if self._only in (None, each.id)]
+        operations = sum(self._check_session(each) for each in sessions)
+        return VerifyReport(
+            quick=quick,
+            sessions=len(sessions),
+            branches=len(branches),
+            checkpoints=len(self._places),
+            operations=operations,
+            chunks=0 if quick else self._check_states(),
+            problems=tuple(self._problems),
+            damaged=tuple(sorted(self._damaged.values(), key=_order)),
+        )
+
+    def _wanted(self, flaw: Flaw) -> bool:
+        return self._only is None or flaw.session in (None, self._only)
+
+    def _lose(self, row: LostRow) -> None:
+        name = None if row.id is None else row.id.hex()
+        key = row.id if row.id is not None else (row.session, row.seq)
+        self._damaged[key] = DamagedCheckpoint(name, row.session, row.seq, row.why, lost=True)
+        what = f"checkpoint {name or 'without a readable id'}"
+        self._problems.append(Problem("checkpoint", what, row.why, row.session, (name,) if name else ()))
+
+    def _check_row(self, row: CheckpointRow, keys: set[tuple[str, str]]) -> None:
+        self._places[row.id] = _Place(row.session, row.seq, row.prev, row.hidden, row.root)
+        self._newest[row.session] = max(self._newest.get(row.session, 0), row.seq)
+        if checkpoint_id(row) != row.id:
+            self._blame(row.id, "checkpoint", "its id is not the hash of what it says", lost=True)
+        if row.key is not None:
+            if (row.session, row.key) in keys:
+                self._blame(row.id, "checkpoint", f"its key {row.key!r} names another one too", damages=False)
+            keys.add((row.session, row.key))
+        if self._reader is None:
+            self._blame(row.id, "checkpoint", self._refusal, lost=False)
+            return
+        try:
+            found = self._reader.checkpoint(row.id)
+        except IntegrityError as error:
+            self._blame(row.id, "checkpoint", f"it cannot be read: {error}", lost=False)
+            return
+        if found is None:
+            self.unsure = True
+            self._blame(row.id, "checkpoint", "it cannot be found by its id", lost=False)
+        elif len(self._places) % _STEP == 0:
+            self._progress("looking at checkpoints", len(self._places))
+
+    def _check_links(self) -> None:
+        for name, place in self._places.items():
+            if place.prev is None:
+                continue
+            before = self._places.get(place.prev)
+            if before is None:
+                why = f"its ancestor {place.prev.hex()[:12]} is not readable"
+            elif before.session != place.session or before.seq >= place.seq or before.hidden:
+                why = f"its ancestor {place.prev.hex()[:12]} does not come before it"
+            else:
+                continue
+            self._blame(name, "checkpoint", why, damages=False)
+
+    def _check_head(self, session: str, name: str, head: CheckpointId) -> None:
+        place = self._places.get(head)
+        if place is None:
+            why = f"its head {head.hex()[:12]} is not readable"
+        elif place.session != session or place.hidden:
+            why = f"its head {head.hex()[:12]} is not part of its history"
+        else:
+            return
+        what = f"branch {name!r} of session {session!r}"
+        self._problems.append(Problem("branch", what, why, session, (head.hex(),)))
+
+    def _check_session(self, session: SessionRow) -> int:
+        """Check the counters and the log of a session; how many entries that has."""
+        what = f"session {session.id!r}"
+        newest = self._newest.get(session.id, 0)
+        if newest > session.last_seq:
+            why = f"it counts {session.last_seq} checkpoints, and there is a #{newest}"
+            self._problems.append(Problem("session", what, why, session.id))
+        entries = self._seen.operations(session.id)
+        try:
+            check_chain(session, entries)
+        except IntegrityError as error:
+            self._problems.append(Problem("log", f"the operation log of {what}", str(error), session.id))
+        if self._reader is not None:
+            try:
+                self._reader.session(session.id)
+                self._reader.branches(session.id)
+                self._reader.operations(session.id)
+            except IntegrityError as error:
+                why = f"its branches or its log cannot be read: {error}"
+                self._problems.append(Problem("session", what, why, session.id))
+        return len(entries)
+
+    def _check_states(self) -> int:
+        """Read each chunk once; how many there are."""
+        states = States(self._seen, self._reader, self._progress)
+        blamed: dict[ChunkHash, list[CheckpointId]] = {}
+        for name, place in self._places.items():
+            trouble = states.trouble_with(place.root)
+            if trouble is not None:
+                blamed.setdefault(trouble.chunk, []).append(name)
+                self._damage(name, f"its state cannot be read: {trouble.why}", lost=trouble.lost)
+        if self._only is None:
+            states.check_others()
+        self.unsure = self.unsure or any(each.missing for each in states.troubles.values())
+        for each in states.troubles.values():
+            affected = tuple(name.hex() for name in blamed.get(each.chunk, ()))
+            self._problems.append(Problem("chunk", f"chunk {each.chunk.hex()}", each.why, None, affected))
+        return states.count
+
+    def _blame(
+        self, name: CheckpointId, kind: str, why: str, *, lost: bool = False, damages: bool = True
+    ) -> None:
+        place = self._places[name]
+        what = f"checkpoint {name.hex()} (#{place.seq} of session {place.session!r})"
+        self._problems.append(Problem(kind, what, why, place.session, (name.hex(),)))
+        if damages:
+            self._damage(name, why, lost=lost)
+
+    def _damage(self, name: CheckpointId, why: str, *, lost: bool) -> None:
+        place, known = self._places[name], self._damaged.get(name)
+        # What is worse, and was found first, is what is said.
+        if known is None or (lost and not known.lost):
+            self._damaged[name] = DamagedCheckpoint(name.hex(), place.session, place.seq, why, lost)
+
+
+@contextmanager
+def _usual(backend: Backend) -> Iterator[tuple[Reader | None, str]]:
+    """The reader that everybody uses; None and the reason where the store cannot be read that way."""
+    try:
+        view = backend.reader()
+        reader = view.__enter__()
+    except IntegrityError as error:
+        yield None, f"the store cannot be opened: {error}"
+        return
+    try:
+        yield reader, ""
+    finally:
+        view.__exit__(None, None, None)
+
+
+def _order(each: DamagedCheckpoint) -> tuple[str, int, str]:
+    return each.session or "", each.seq or 0, each.id or ""

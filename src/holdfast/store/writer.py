@@ -1,0 +1,173 @@
+"""Writer: what one writer remembers between calls, and what it does with that.
+
+It knows the branch in use, the head it has seen, and which states it knows to be in the store. Seeing the tip and
+saving set the head that the next save expects, so that no update is lost by accident; naming an older checkpoint does
+not. A Session is one Writer with the public names around it, and each Document has one of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import ConflictError, ErrorCode, InvalidInputError, NotFoundError
+from holdfast.history.checkpoint import Checkpoint
+from holdfast.history.heads import find_head
+from holdfast.history.refs import resolve
+from holdfast.objects.state import EncodedState, decode_state, encode_state
+from holdfast.storage.ports import Reader
+from holdfast.storage.records import CheckpointId, CheckpointRow, ChunkHash, Claim
+from holdfast.store.changing import Place
+from holdfast.store.composition import Composition
+from holdfast.store.draft import Draft
+from holdfast.store.saving import UNSET, Expectation, Intent, OnConflict, Saved, Unset, save_encoded
+
+if TYPE_CHECKING:
+    from holdfast.history.keep import Keep
+    from holdfast.objects.memo import StateMemo
+    from holdfast.store.document import DocumentKinds
+
+Ref = str | Checkpoint
+
+_MOST_KEPT = 64
+"""More than there are saves under way at once: each relies on a state that was saved before it was encoded."""
+
+_WHOLE_ID = re.compile("[0-9a-fA-F]{64}")
+
+
+class Writer:
+    """One writer on one branch of one session."""
+
+    def __init__(self, parts: Composition, claim: Claim, branch: str, keep: Keep | None = None) -> None:
+        self.parts = parts
+        self.claim = claim
+        self.branch = branch
+        self.keep = None if keep is None else _checked(keep)
+        self.expected: Expectation = UNSET
+        self._memo: StateMemo | None = None
+        self._kept: dict[ChunkHash, CheckpointId] = {}
+        self._last: Saved | None = None
+
+    @property
+    def place(self) -> Place:
+        """Where it stands, for operations that change what is there."""
+        parts = self.parts
+        return Place(parts.backend, self.claim, self.branch, parts.clock, parts.app_version)
+
+    def find(self, reader: Reader, ref: Ref) -> CheckpointRow:
+        """The row that a ref names from where this writer stands."""
+        return resolve(reader, self.claim.session, self.branch, ref, now=self.parts.clock())
+
+    def notice(self, reader: Reader, row: CheckpointRow) -> None:
+        """Seeing the tip sets what the next save expects; seeing an older checkpoint does not."""
+        branch = reader.branch(self.claim.session, self.branch)
+        if branch is not None and branch.head == row.id:
+            self.expected = row.id
+
+    def go_on(self, branch: str, head: Checkpoint | None) -> None:
+        """Stand on a branch whose head is this one, or that has none; the next save expects that."""
+        self.branch = branch
+        self.expected = None if head is None else CheckpointId(bytes.fromhex(head.id))
+
+    def encode(self, state: Any) -> EncodedState:
+        """The first half of a save: bytes that no later change of the state can reach."""
+        return encode_state(state, self.parts.types, self._memo)
+
+    def save(
+        self,
+        encoded: EncodedState,
+        draft: Draft,
+        expect: Ref | Unset | None,
+        parent: Ref | None,
+        on_conflict: OnConflict,
+    ) -> Checkpoint:
+        """The second half of a save: write what was checked and encoded. AsyncSession runs it in a worker thread."""
+        if on_conflict not in ("raise", "fork"):
+            raise InvalidInputError(
+                f"on_conflict cannot be {on_conflict!r}",
+                code=ErrorCode.BAD_ARGUMENT,
+                hint='use "raise" or "fork"',
+            )
+        parts = self.parts
+        if encoded.relies_on in self._kept:
+            # Other saves that are under way may rely on it too: it must not be the next to be dropped.
+            self._kept[encoded.relies_on] = self._kept.pop(encoded.relies_on)
+        intent = Intent(
+            claim=self.claim,
+            branch=self.branch,
+            expected=self._expectation(expect, parent),
+            parent=parent,
+            on_conflict=on_conflict,
+            kept=self._kept,
+            last=self._last,
+        )
+        try:
+            saved = save_encoded(
+                parts.backend, intent, encoded, draft, now=parts.clock(), app_version=parts.app_version
+            )
+        except ConflictError:
+            # Whatever happened to the branch or the store, the next save sends the whole state.
+            self._memo = None
+            raise
+        # Only now are the chunks in the store; before, a save that failed would have counted as kept.
+        self._memo = encoded.memo
+        self._keep(saved.row)
+        if saved.wrote:
+            self._last = saved
+            self.branch, self.expected = saved.row.branch, saved.row.id
+            if self.keep is not None:
+                parts.upkeep.after_save(self.claim.session, self.keep, parts.clock())
+        return Checkpoint(saved.row, saved.owner)
+
+    def document(self, ref: Ref, default: Any, kinds: DocumentKinds) -> Any:
+        """A Document of the state that `ref` names, with a writer of its own."""
+        # Imported by those who use documents: a quarter of all there is to import.
+        from holdfast.store.document import make_document
+
+        own = Writer(self.parts, self.claim, self.branch, self.keep)
+        session = self.claim.session
+        with self.parts.backend.reader() as reader:
+            try:
+                row = self.find(reader, ref)
+            except NotFoundError as missing:
+                if isinstance(default, Unset) and (ref != "@" or reader.branches(session)):
+                    raise
+                if missing.code is ErrorCode.REF_AMBIGUOUS:
+                    raise
+                head = find_head(reader, session, self.branch)
+                value, root = {} if isinstance(default, Unset) else default, None
+                own.expected = head.id if head else None
+            else:
+                self.notice(reader, row)
+                value, root = decode_state(row.root, reader.chunks, self.parts.types), row.root
+                own.expected = row.id
+                own._keep(row)
+        return make_document(value, kinds, self.parts.types, root, own.save)
+
+    def _keep(self, row: CheckpointRow) -> None:
+        """Remember that the chunks of this state are in the store for as long as this checkpoint is."""
+        self._kept.pop(row.root, None)
+        self._kept[row.root] = row.id
+        if len(self._kept) > _MOST_KEPT:
+            del self._kept[next(iter(self._kept))]
+
+    def _expectation(self, expect: Ref | Unset | None, parent: Ref | None) -> Expectation:
+        if isinstance(expect, Unset):
+            # Naming the parent says what the writer builds on, so what it saw before does not matter.
+            return self.expected if parent is None else UNSET
+        if expect is None:
+            return None
+        if isinstance(expect, Checkpoint):
+            expect = expect.id
+        if _WHOLE_ID.fullmatch(expect):
+            # Known without reading, and still an answer when the checkpoint has been deleted: it is not the head.
+            return CheckpointId(bytes.fromhex(expect))
+        with self.parts.backend.reader() as reader:
+            return self.find(reader, expect).id
+
+
+def _checked(keep: Keep) -> Keep:
+    # Only a session that is given a policy needs to know what one is.
+    from holdfast.history.keep import check_keep
+
+    return check_keep(keep)

@@ -1,0 +1,94 @@
+"""Pages read without SQLite give what SQLite gives; and whatever the bytes are, reading them ends."""
+
+from __future__ import annotations
+
+import apsw
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.backends.sqlite.connection import PAGE_SIZE, RESERVED_BYTES
+from holdfast.backends.sqlite.pages import INDEX_INTERIOR, INDEX_LEAF, TABLE_LEAF, Image
+
+VALUES = st.one_of(
+    st.none(),
+    st.integers(-(2**63), 2**63 - 1),
+    st.floats(allow_nan=False),
+    st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=40),
+    st.binary(max_size=60),
+    st.integers(0, 20_000).map(lambda size: b"x" * size),
+)
+ROWS = st.lists(st.tuples(VALUES, VALUES, VALUES), max_size=120)
+
+
+def image_of(connection):
+    content = connection.serialize("main")
+    return Image(
+        lambda number: content[(number - 1) * PAGE_SIZE : number * PAGE_SIZE], len(content) // PAGE_SIZE
+    )
+
+
+def database():
+    connection = apsw.Connection(":memory:")
+    connection.execute(f"PRAGMA page_size={PAGE_SIZE}").fetchall()
+    connection.reserve_bytes(reserve=RESERVED_BYTES)
+    connection.execute("CREATE TABLE t (a ANY, b ANY, c ANY) STRICT; CREATE INDEX i ON t (a, b)").fetchall()
+    return connection
+
+
+@settings(max_examples=60)
+@given(rows=ROWS, step=st.sampled_from([1, 7, 2**40]), deleted=st.integers(0, 60))
+def test_rows_and_index_entries_come_out_as_sqlite_says(rows, step, deleted):
+    connection = database()
+    for number, row in enumerate(rows):
+        connection.execute("INSERT INTO t (rowid, a, b, c) VALUES (?, ?, ?, ?)", (number * step - 5, *row))
+    connection.execute("DELETE FROM t WHERE rowid IN (SELECT rowid FROM t LIMIT ?)", (deleted,))
+    image = image_of(connection)
+    roots = {cell.values[1]: cell.values[3] for cell in image.tree(1)}
+    told = connection.execute("SELECT rowid, a, b, c FROM t ORDER BY rowid").fetchall()
+    found = sorted((cell.rowid, *cell.values) for cell in image.tree(roots["t"]))
+    assert [list(map(repr, row)) for row in found] == [list(map(repr, row)) for row in told]
+    entries = connection.execute("SELECT a, b, rowid FROM t").fetchall()
+    assert sorted(map(repr, entries)) == sorted(repr(cell.values) for cell in image.tree(roots["i"]))
+    free = connection.execute("PRAGMA freelist_count").get
+    assert len(image.free) == free
+    connection.close()
+
+
+# A page is a few bytes over and over: as much can go wrong in it as in one that is all different.
+PAGES = st.lists(
+    st.tuples(st.sampled_from([0, 2, 5, 10, 13, 255]), st.binary(min_size=1, max_size=48)).map(
+        lambda made: (bytes([made[0]]) + made[1] * PAGE_SIZE)[:PAGE_SIZE]
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+@settings(max_examples=80)
+@given(pages=PAGES)
+def test_no_bytes_make_it_fail_or_go_on_for_ever(pages):
+    image = Image(lambda number: pages[number - 1], len(pages))
+    for number in range(1, len(pages) + 1):
+        for kind in (None, TABLE_LEAF, INDEX_LEAF, INDEX_INTERIOR):
+            list(image.cells(number, kind))
+        assert len(list(image.tree(number))) < 10_000
+
+
+def test_an_overflow_chain_that_goes_round_in_a_circle_ends():
+    connection = database()
+    connection.execute("INSERT INTO t VALUES (1, 2, randomblob(20000))")
+    (stored,) = connection.execute("SELECT c FROM t").fetchone()
+    content = bytearray(connection.serialize("main"))
+    connection.close()
+
+    def read(number):
+        return bytes(content[(number - 1) * PAGE_SIZE : number * PAGE_SIZE])
+
+    image = Image(read, len(content) // PAGE_SIZE)
+    root = next(cell.values[3] for cell in image.tree(1) if cell.values[1] == "t")
+    assert [cell.values[2] for cell in image.tree(root)] == [stored]
+    chain = sorted(image.reached - {1, root})
+    at = (chain[1] - 1) * PAGE_SIZE
+    content[at : at + 4] = chain[0].to_bytes(4, "big")
+    # As long as it should be, and not what was stored: that is for a seal to tell.
+    assert [len(cell.values[2]) for cell in image.tree(root)] == [20_000]

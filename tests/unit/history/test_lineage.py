@@ -1,0 +1,514 @@
+"""Lineage as data and as a drawing: the drawings here were made by hand, and the program has to make the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from textwrap import dedent
+
+import pytest
+
+import holdfast
+from holdfast.cli._drawing import ASCII, UNICODE, Signs, columns_of, draw, side_by_side
+from holdfast.errors import IntegrityError
+from holdfast.history.lineage import Tree, lineage
+from holdfast.storage.records import BranchRow, SessionRow
+from holdfast.testing.rows import START, checkpoint_id, row
+
+OWNER = SessionRow(id="work", agent="scout", project=None, created_at=START)
+
+
+def tree(
+    text: str,
+    others: Mapping[str, str] | None = None,
+    *,
+    current: str = "main",
+    more: bool = False,
+    **heads: str,
+) -> Tree:
+    """The lineage of rows written as `label: prev further-parents ; field=value`, newest first."""
+    lines = [line.strip() for line in text.strip().splitlines()]
+    rows = []
+    for seq, line in zip(range(len(lines), 0, -1), lines, strict=True):
+        links, _, extra = line.partition(";")
+        label, _, parents = links.partition(":")
+        ids = tuple(None if each == "-" else checkpoint_id(each) for each in parents.split())
+        fields = dict(each.split("=") for each in extra.split())
+        rows.append(
+            row(
+                label,
+                seq=seq,
+                branch=fields.get("branch", "main"),
+                prev=ids[0] if ids else None,
+                parents=tuple(each or checkpoint_id("gone") for each in ids),
+                skipped=int(fields.get("skipped", 0)),
+                tags=tuple(fields["tags"].split(",")) if "tags" in fields else (),
+                pinned="pinned" in fields,
+            )
+        )
+    branches = [
+        BranchRow("work", name, checkpoint_id(at), START) for name, at in (heads | dict(others or {})).items()
+    ]
+    return lineage(rows, branches, OWNER, current, more=more)
+
+
+def labels(shown: Tree) -> dict[str, str]:
+    return {node.checkpoint.id: node.checkpoint.message.removeprefix("about ") for node in shown}
+
+
+def drawing(shown: Tree, *, fold: int | None = None, signs: Signs = UNICODE) -> str:
+    """The graph with the labels of the checkpoints beside it."""
+
+    def sign(each):
+        if each.kind != "checkpoint":
+            return signs.folded if each.kind == "folded" else signs.broken
+        node = shown.nodes[each.points[0]]
+        return signs.of(node.checkpoint, current=node.current)
+
+    lines = []
+    for text, each in draw(shown.rows(fold=fold), signs, sign):
+        said = ""
+        if each is not None and each.kind == "checkpoint":
+            said = " " + labels(shown)[shown.nodes[each.points[0]].checkpoint.id]
+        elif each is not None:
+            said = f" {each.kind} {len(each.points) or each.removed}"
+        lines.append(text + said)
+    return "\n".join(lines)
+
+
+def same(drawn: str, expected: str) -> None:
+    assert drawn == dedent(expected).strip("\n"), f"\n{drawn}"
+
+
+def test_a_line_is_one_lane():
+    same(
+        drawing(tree("c: b\nb: a\na:", main="c")),
+        """
+        @ c
+        ○ b
+        ○ a
+        """,
+    )
+
+
+def test_a_fork_is_drawn_where_the_lines_part():
+    shown = tree("d: b ;branch=idea\nc: b\nb: a\na:", main="c", idea="d")
+
+    same(
+        drawing(shown),
+        """
+          ○ d
+        @ │ c
+        ├─╯
+        ○ b
+        ○ a
+        """,
+    )
+    same(
+        drawing(shown, signs=ASCII),
+        """
+          o d
+        @ | c
+        +-'
+        o b
+        o a
+        """,
+    )
+
+
+def test_the_branch_in_use_has_the_first_lane_whichever_it_is():
+    same(
+        drawing(tree("d: b ;branch=idea\nc: b\nb: a\na:", current="idea", main="c", idea="d")),
+        """
+        @ d
+        │ ○ c
+        ├─╯
+        ○ b
+        ○ a
+        """,
+    )
+
+
+def test_where_no_branch_is_in_use_the_older_part_belongs_to_the_line_of_its_name():
+    same(
+        drawing(tree("d: b ;branch=idea\nc: b\nb: a\na:", current="gone", main="c", idea="d")),
+        """
+        ○ d
+        │ ○ c
+        ╰─┤
+          ○ b
+          ○ a
+        """,
+    )
+
+
+def test_two_forks_at_one_checkpoint_meet_in_one_line_of_links():
+    same(
+        drawing(tree("e: b ;branch=x\nd: b ;branch=y\nc: b\nb: a\na:", main="c", x="e", y="d")),
+        """
+          ○ e
+          │ ○ d
+        @ │ │ c
+        ├─┴─╯
+        ○ b
+        ○ a
+        """,
+    )
+
+
+def test_two_forks_at_different_checkpoints_pass_under_each_other():
+    same(
+        drawing(tree("e: a ;branch=x\nd: b ;branch=y\nc: b\nb: a\na:", main="c", x="e", y="d")),
+        """
+          ○ e
+          │ ○ d
+        @ │ │ c
+        ├─│─╯
+        ○ │ b
+        ├─╯
+        ○ a
+        """,
+    )
+
+
+def test_a_merge_opens_a_lane_that_is_that_of_the_merged_line():
+    same(
+        drawing(tree("m: c d\nd: b ;branch=idea\nc: b\nb: a\na:", main="m", idea="d")),
+        """
+        @ m
+        ├─╮
+        │ ○ d
+        ○ │ c
+        ├─╯
+        ○ b
+        ○ a
+        """,
+    )
+
+
+def test_a_merge_of_three_lines():
+    same(
+        drawing(tree("m: c d e\ne: b ;branch=x\nd: b ;branch=y\nc: b\nb:", main="m", x="e", y="d")),
+        """
+        @ m
+        ├─┬─╮
+        │ │ ○ e
+        │ ○ │ d
+        ○ │ │ c
+        ├─┴─╯
+        ○ b
+        """,
+    )
+
+
+def test_a_merge_of_a_line_that_went_on_has_a_lane_of_its_own():
+    same(
+        drawing(tree("e: d ;branch=idea\nm: c d\nd: b ;branch=idea\nc: b\nb:", main="m", idea="e")),
+        """
+          ○ e
+        @ │ m
+        ├─│─╮
+        │ ├─╯
+        │ ○ d
+        ○ │ c
+        ├─╯
+        ○ b
+        """,
+    )
+
+
+def test_the_branch_in_use_can_be_the_one_that_was_merged():
+    same(
+        drawing(tree("m: c d ;branch=x\nd: b\nc: b ;branch=x\nb:", main="d", x="m")),
+        """
+          ○ m
+        ╭─┤
+        @ │ d
+        │ ○ c
+        ├─╯
+        ○ b
+        """,
+    )
+
+
+def test_two_lines_that_merged_each_other():
+    # m2 merges into main what m1 was made from, and the other way round.
+    same(
+        drawing(
+            tree(
+                "m2: d c ;branch=idea\nm1: c d\nd: b ;branch=idea\nc: b\nb:",
+                main="m1",
+                idea="m2",
+            )
+        ),
+        """
+          ○ m2
+          ├─╮
+        @ │ │ m1
+        ├─│─│─╮
+        │ ├─│─╯
+        │ ○ │ d
+        ├─│─╯
+        ○ │ c
+        ├─╯
+        ○ b
+        """,
+    )
+
+
+def test_a_line_whose_branch_was_deleted_is_there_and_known_by_it():
+    shown = tree("e: c ;branch=gone\nd: b\nc: b ;branch=gone\nb: a\na:", main="d")
+
+    same(
+        drawing(shown),
+        """
+          ○ e
+        @ │ d
+        │ ○ c
+        ├─╯
+        ○ b
+        ○ a
+        """,
+    )
+    found = {labels(shown)[node.checkpoint.id]: node for node in shown}
+    assert [name for name, node in found.items() if not node.on_branch] == ["e", "c"]
+    assert [name for name, node in found.items() if node.tip and not node.on_branch] == ["e"]
+
+
+def test_what_a_merge_took_in_is_on_a_branch_though_its_own_is_gone():
+    shown = tree("m: c d\nd: b ;branch=gone\nc: b\nb:", main="m")
+
+    assert all(node.on_branch for node in shown)
+
+
+def test_removed_checkpoints_are_a_row_of_their_own():
+    same(
+        drawing(tree("d: b ;skipped=3\nc: b ;branch=idea\nb: ;skipped=2", main="d", idea="c")),
+        """
+        @ d
+        ~ removed 3
+        │ ○ c
+        ├─╯
+        ○ b
+        ~ removed 2
+        """,
+    )
+
+
+def test_a_session_that_was_forked_from_another_says_so():
+    same(
+        drawing(tree("b: a\na: -", main="b")),
+        """
+        @ b
+        ○ a
+        ~ elsewhere 0
+        """,
+    )
+
+
+def test_two_roots_never_stand_below_each_other():
+    same(
+        drawing(tree("c:\nb: a\na:", current="gone", main="c", idea="b")),
+        """
+        ○ c
+          ○ b
+          ○ a
+        """,
+    )
+
+
+LONG = "\n".join(f"n{n}: n{n - 1} {';tags=keep' if n == 20 else ''}" for n in range(40, 0, -1)).replace(
+    "n1: n0", "n1:"
+)
+
+
+def test_runs_without_anything_special_are_folded_but_for_their_ends():
+    same(
+        drawing(tree(LONG, main="n40"), fold=2),
+        """
+        @ n40
+        ○ n39
+        ○ n38
+        … folded 15
+        ○ n22
+        ○ n21
+        ○ n20
+        ○ n19
+        ○ n18
+        … folded 14
+        ○ n3
+        ○ n2
+        ○ n1
+        """,
+    )
+
+
+def replaced(old: str, new: str) -> str:
+    assert LONG.count(old) == 1
+    return LONG.replace(old, new)
+
+
+@pytest.mark.parametrize(
+    ("text", "heads"),
+    [
+        (LONG, {"other": "n10"}),
+        (replaced("n10: n9 ", "n10: n9 ;pinned=1"), {}),
+        (replaced("n10: n9 ", "n10: n9 ;tags=x"), {}),
+        ("x: n10 ;branch=side\n" + LONG, {}),
+        (replaced("n10: n9 ", "n10: n9 side").replace("n6:", "side: n5 ;branch=side\nn6:"), {}),
+        ("m: n40 n10\n" + LONG, {"main": "m"}),
+        (replaced("n10: n9 ", "n10: n9 ;branch=new"), {}),
+    ],
+    ids=["head", "pin", "tag", "fork", "merge", "merged", "birth"],
+)
+def test_what_is_special_is_not_folded(text, heads):
+    drawn = drawing(tree(text, heads, main="n40"), fold=2)
+
+    assert " n10\n" in drawn
+    assert "folded" in drawn
+    assert " n10\n" not in drawing(tree(LONG, main="n40"), fold=2)
+
+
+def test_a_few_rows_are_not_worth_folding():
+    text = "\n".join(f"n{n}: n{n - 1}" for n in range(8, 0, -1)).replace("n1: n0", "n1:")
+
+    assert "folded" not in drawing(tree(text, main="n8"), fold=2)
+    assert "folded 4" in drawing(tree(text, main="n8"), fold=1)
+
+
+def test_what_was_removed_inside_a_folded_run_is_counted():
+    shown = tree(LONG.replace("n30: n29 ", "n30: n29 ;skipped=4"), main="n40")
+
+    folded = [each for each in shown.rows(fold=2) if each.kind == "folded"]
+
+    assert [each.removed for each in folded] == [4, 0]
+    assert "removed" not in drawing(shown, fold=2)
+    assert "~ removed 4" in drawing(shown)
+
+
+def test_a_limit_ends_the_lines_that_go_on():
+    same(
+        drawing(tree("e: c ;branch=x\nd: b\nc: b ;branch=x", more=True, main="d", x="e")),
+        """
+          ○ e
+        @ │ d
+        │ ○ c
+        ├─╯
+        ~ older 0
+        """,
+    )
+
+
+def test_lines_that_a_limit_cuts_apart_go_on_apart():
+    same(
+        drawing(tree("e: b ;branch=x\nd: a", more=True, main="d", x="e")),
+        """
+          ○ e
+        @ │ d
+        │ ~ older 0
+        ~ older 0
+        """,
+    )
+
+
+def test_a_link_that_leads_nowhere_is_damage():
+    with pytest.raises(IntegrityError, match="is not in the store"):
+        tree("b: a", main="b")
+    with pytest.raises(IntegrityError, match="does not come before it"):
+        tree("a:\nb: a", main="b")
+    with pytest.raises(IntegrityError, match="does not come before it"):
+        tree("c:\nb: a c\na:", main="b")
+    tree("b: a", main="b", more=True)
+
+
+def test_further_parents_that_were_removed_are_left_out():
+    shown = tree("m: b gone a a b\nb: a\na:", main="m")
+
+    assert [labels(shown)[each] for each in shown.nodes[0].parents] == ["b", "a"]
+
+
+def test_the_record_is_plain_data():
+    shown = tree("m: c d\nd: b ;branch=idea\nc: b ;skipped=2\nb: a ;tags=x\na:", main="m", old="c", idea="d")
+
+    plain = shown.to_dict()
+
+    assert (plain["session"], plain["branch"], plain["more"]) == ("work", "main", False)
+    assert plain["roots"] == [checkpoint_id("a").hex()]
+    brief = [
+        (
+            labels(shown)[each["checkpoint"]["id"]],
+            each["lane"],
+            each["branches"],
+            each["fork"],
+            each["skipped"],
+        )
+        for each in plain["nodes"]
+    ]
+    assert brief == [
+        ("m", 0, ["main"], False, 0),
+        ("d", 1, ["idea"], False, 0),
+        ("c", 0, ["old"], True, 2),
+        ("b", 0, [], True, 0),
+        ("a", 0, [], False, 0),
+    ]
+    assert [node.current for node in shown] == [True, False, False, False, False]
+    assert [node.tip for node in shown] == [True, False, False, False, False]
+    assert len(shown) == 5
+
+
+@pytest.fixture
+def store():
+    with holdfast.open("memory:") as opened:
+        yield opened
+
+
+def test_a_session_gives_its_tree(store):
+    session = store.session("work")
+    ids = [session.save(n, str(n)) for n in range(4)]
+    store.session("work").save(9, "beside", parent=ids[1])
+    session.delete("#3")
+
+    shown = session.tree()
+
+    assert [node.checkpoint.message for node in shown] == ["beside", "3", "1", "0"]
+    assert [node.branches for node in shown] == [("main-1",), ("main",), (), ()]
+    assert shown.nodes[1].skipped == 1
+    assert shown.nodes[2].fork
+    assert shown.lanes() == [1, 0, 0, 0]
+    assert shown.branch == "main"
+    assert [node.checkpoint for node in shown] == store.find(session="work")
+
+
+def test_a_limit_gives_the_newest_and_says_that_there_are_more(store):
+    session = store.session("work")
+    for n in range(4):
+        session.save(n, str(n))
+
+    assert [node.checkpoint.message for node in session.tree(limit=2)] == ["3", "2"]
+    assert [session.tree(limit=n).more for n in (3, 4, 5)] == [True, False, False]
+    with pytest.raises(holdfast.InvalidInputError):
+        session.tree(limit=0)
+
+
+def test_a_session_without_checkpoints_has_an_empty_tree(store):
+    empty = store.session("nothing").tree()
+
+    assert (list(empty), empty.roots, empty.rows(), empty.more) == ([], (), [], False)
+
+
+def test_ten_thousand_checkpoints_of_many_lines_have_few_edges():
+    lines = [f"n{n}: n{n - 1 - n % 5} ;branch=b{n % 5}" for n in range(10_000, 5, -1)]
+    lines += [f"n{n}: n{n - 1}" for n in range(5, 1, -1)] + ["n1:"]
+
+    rows = tree("\n".join(lines), main="n10000").rows()
+
+    widest = 1 + max(each.lane for each in rows)
+    assert sum(len(each.edges) for each in rows) <= len(rows) * (widest + 1)
+    assert widest <= 12
+
+
+def test_columns_stand_side_by_side_and_are_not_used_again_at_once():
+    placed = columns_of(["x", "main", "x", "y", "main", "z"], "main")
+
+    drawn = [side_by_side(lane, going, "○", UNICODE) for lane, going in placed]
+
+    assert drawn == ["  ○", "○ │", "│ ○", "│   ○", "○", "  ○"]

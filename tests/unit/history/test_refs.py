@@ -1,0 +1,508 @@
+"""Refs and ranges against real stores: times, tags within a time, neighbours of a moment, and errors that help."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+import holdfast
+from holdfast import ErrorCode, InvalidInputError, NotFoundError
+from holdfast.backends.memory import MemoryBackend
+from holdfast.backends.sqlite.backend import SqliteBackend
+from holdfast.history import refs
+from holdfast.history.moments import around, last_at
+from holdfast.history.refs import is_range, parse, parse_range, resolve_range
+from holdfast.storage.ports import Backend
+
+HOUR = 3_600_000_000
+START = datetime(2026, 11, 15, 8, tzinfo=UTC)
+"""When the first checkpoint is saved; one more follows each hour."""
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = int(START.timestamp()) * 1_000_000
+
+    def __call__(self) -> int:
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def backend(request, tmp_path):
+    made: Backend
+    if request.param == "memory":
+        made = MemoryBackend()
+    else:
+        made = SqliteBackend.open(tmp_path / "store.db", durability="process", create=True, timeout=5.0)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def store(backend, clock):
+    return holdfast.Store(backend, clock=clock)
+
+
+@pytest.fixture
+def session(store, clock):
+    """Five on main at 8, 9, 10, 11, 12 o'clock UTC; then #6 (13:00) and #7 (14:00) on main-1, which grew from #2.
+
+    It is 15:00. #2 and #4 are tagged good, #7 too.
+    """
+    made = store.session("s")
+    for n in range(1, 6):
+        made.save({"n": n}, f"number {n}", tags=["good"] if n in (2, 4) else [])
+        clock.now += HOUR
+    side = store.session("s")
+    side.save({"n": 6}, parent="#2")
+    clock.now += HOUR
+    side.save({"n": 7}, tags=["good"])
+    clock.now += HOUR
+    assert side.branch == "main-1"
+    return store.session("s")
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "value", "back", "when"),
+    [
+        ("@{2 hours ago}", "head", "", 0, "2 hours ago"),
+        ("@{2 hours ago}~3", "head", "", 3, "2 hours ago"),
+        ("main@{yesterday 17:00}", "name", "main", 0, "yesterday 17:00"),
+        ("feature/x-1@{5pm}~", "name", "feature/x-1", 1, "5pm"),
+        ("tag:needs review@{2026-11-15}", "tag", "needs review", 0, "2026-11-15"),
+        ("tag:a@b@{now}~2", "tag", "a@b", 2, "now"),
+        ("2026-11-15T17:00", "head", "", 0, "2026-11-15T17:00"),
+        ("2026-11-15 17:00:00", "head", "", 0, "2026-11-15 17:00:00"),
+        ("2026-11-15T17:00:00.5+01:00~2", "head", "", 2, "2026-11-15T17:00:00.5+01:00"),
+        ("2026-11-15 17:00 Z", "head", "", 0, "2026-11-15 17:00 Z"),
+        # These may be names of branches: what they are is decided when they are looked up.
+        ("2026-11-15", "name", "2026-11-15", 0, None),
+        ("2026-11-15T17~1", "name", "2026-11-15T17", 1, None),
+        ("20261115", "name", "20261115", 0, None),
+        ("tag:a@b", "tag", "a@b", 0, None),
+    ],
+)
+def test_the_grammar_of_refs_with_times(text, kind, value, back, when):
+    ref = parse(text)
+    assert (ref.kind, ref.value, ref.back, ref.when, ref.text) == (kind, value, back, when, text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "@{",
+            "@{now",
+            "@now}",
+            "{now}",
+            "@@{now}",
+            "@-@{now}",
+            "#4@{now}",
+            "@{now}@{now}",
+            "@{a{b}}",
+            "@{now}x",
+        ),
+        *(
+            "main@now",
+            "main~1@{now}",
+            "@{1 ~ 2}",
+            "a b",
+            "17:00",
+            "now:",
+            "2026-11-15X17:00",
+            "a..b",
+            "..",
+            "#3..",
+        ),
+    ],
+)
+def test_what_is_not_a_ref_is_refused(text):
+    with pytest.raises(InvalidInputError) as caught:
+        parse(text)
+    assert caught.value.code is ErrorCode.BAD_REF
+    if ".." in text:
+        assert "range" in caught.value.hint
+    elif "{" in text:
+        assert "@{2 hours ago}" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("ref", "seq"),
+    [
+        ("@{now}", 5),
+        ("@{2026-11-15T10:00Z}", 3),
+        ("@{2026-11-15T10:59:59.999999Z}", 3),
+        ("@{2026-11-15T11:00Z}", 4),
+        ("@{5 hours ago}", 3),
+        ("@{5 hours ago}~2", 1),
+        ("@{4h30m ago}", 3),
+        ("main-1@{now}", 7),
+        ("main-1@{1.5 hours ago}", 6),
+        ("main-1@{3 hours ago}", 2),
+        ("main-1@{3 hours ago}~", 1),
+        ("2026-11-15T10:30Z", 3),
+        ("2026-11-15 10:30:00Z", 3),
+        ("2026-11-15T11:30:00+01:00~1", 2),
+        ("tag:good", 7),
+        ("tag:good@{2 hours ago}", 4),
+        ("tag:good@{5 hours ago}", 2),
+        ("tag:good@{5 hours ago}~1", 1),
+    ],
+)
+def test_a_time_in_a_ref_is_the_last_checkpoint_at_it_or_before(session, ref, seq):
+    assert session.checkpoint(ref).seq == seq
+    assert session.load(ref) == {"n": seq}
+    assert session.exists(ref)
+
+
+@pytest.fixture
+def machine_in_berlin(monkeypatch):
+    import time
+
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("machine_in_berlin")
+def test_a_time_without_a_zone_is_local(session, clock):
+    # 11:00 in Berlin is 10:00 UTC.
+    assert session.checkpoint("2026-11-15 11:00").seq == 3
+    assert session.checkpoint("@{11:00}").seq == 3
+    assert session.checkpoint("@{today at 11am}").seq == 3
+    clock.now += 24 * HOUR
+    assert session.checkpoint("@{yesterday 10:59}").seq == 2
+    assert session.checkpoint("2026-11-16").seq == 5
+
+
+@pytest.mark.usefixtures("machine_in_berlin")
+def test_a_branch_wins_over_a_date_and_a_date_over_everything_else(session, store):
+    assert session.checkpoint("2026-11-16").seq == 5
+    other = store.session("t", branch="2026-11-16")
+    other.save({"n": "other"})
+    assert other.checkpoint("2026-11-16").seq == 1
+    # With a time of day, or in braces, it can only be a time.
+    assert other.checkpoint("2026-11-17 00:00").seq == 1
+    assert other.checkpoint("@{2026-11-17}").seq == 1
+    assert other.checkpoint("2026-11-16@{2026-11-17}").seq == 1
+    with pytest.raises(NotFoundError) as caught:
+        other.checkpoint("@{2026-11-14}")
+    assert caught.value.code is ErrorCode.BEFORE_HISTORY
+
+
+@pytest.mark.parametrize(
+    "ref", ["@{garbage}", "main@{}", "tag:good@{25:00}", "2026-13-01", "2026-11-15 25:00", "@{\x1b[2J}"]
+)
+def test_a_time_that_cannot_be_read_is_an_error_of_its_own(session, ref):
+    with pytest.raises(InvalidInputError) as caught:
+        session.load(ref)
+    assert caught.value.code is ErrorCode.BAD_TIME
+    assert repr(ref) in str(caught.value)
+    assert "'2 hours ago'" in caught.value.hint
+
+
+def test_saves_take_times_as_parents(session):
+    made = session.save({"n": 8}, parent="@{5 hours ago}")
+    assert made.parent == session.checkpoint("#3").id
+    assert session.tag("main@{6 hours ago}", "x").seq == 2
+
+
+def test_find_takes_relative_times(session, store):
+    assert [each.seq for each in store.find(since="2 hours ago")] == [7, 6]
+    assert [each.seq for each in store.find(until="5 hours ago")] == [3, 2, 1]
+    assert [each.seq for each in store.find(since=START, until="2026-11-15T09:00Z")] == [2, 1]
+    with pytest.raises(InvalidInputError, match=r"^until: ") as caught:
+        store.find(until="whenever")
+    assert caught.value.code is ErrorCode.BAD_TIME
+
+
+def seqs(backend, text, *, clock, branch="main"):
+    with backend.reader() as reader:
+        return [row.seq for row in resolve_range(reader, "s", branch, text, now=clock.now)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("#2..#4", [4, 3]),
+        ("#2..", [5, 4, 3]),
+        ("..#3", [3, 2, 1]),
+        ("#4..#2", []),
+        ("#3..#3", []),
+        ("@~2..@", [5, 4]),
+        ("main..main-1", [7, 6]),
+        ("main-1..main", [5, 4, 3]),
+        ("#6..main", [5, 4, 3]),
+        ("@{5 hours ago}..", [5, 4]),
+        ("2026-11-15T09:00Z..2026-11-15T11:00Z", [4, 3]),
+        ("tag:good@{5 hours ago}..tag:good@{3 hours ago}", [4, 3]),
+        # Nothing had been saved the week before, so nothing is left out.
+        ("@{1 week ago}..#2", [2, 1]),
+    ],
+)
+@pytest.mark.usefixtures("session")
+def test_a_range_is_what_its_end_has_and_its_start_has_not(backend, clock, text, expected):
+    assert seqs(backend, text, clock=clock) == expected
+
+
+@pytest.mark.usefixtures("session")
+def test_an_open_end_is_the_branch_in_use(backend, clock):
+    assert seqs(backend, "#2..", clock=clock, branch="main-1") == [7, 6]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "..", "...", "#1...#2", "#1..#2..#3", "#1", "..x..", "#1..a b", "@{now..", 7, None]
+)
+def test_what_is_not_a_range_is_refused(text):
+    with pytest.raises(InvalidInputError) as caught:
+        parse_range(text)
+    assert caught.value.code is ErrorCode.BAD_REF
+
+
+@pytest.mark.parametrize("text", ["#1...#2", "#1..#2..#3", "#1..tag:a..b", ".."])
+def test_a_range_has_two_dots_once(text):
+    with pytest.raises(InvalidInputError, match="is not a range"):
+        parse_range(text)
+
+
+def test_a_text_with_two_dots_is_a_range():
+    assert is_range("a..b")
+    assert is_range("..")
+    assert not is_range("a.b")
+    assert not is_range(7)
+
+
+@pytest.mark.usefixtures("session")
+@pytest.mark.parametrize(
+    ("text", "code"), [("#9..", "checkpoint-missing"), ("..@{1 week ago}", "before-history")]
+)
+def test_the_ends_of_a_range_must_be_there(backend, clock, text, code):
+    with pytest.raises(NotFoundError) as caught:
+        seqs(backend, text, clock=clock)
+    assert caught.value.code == code
+
+
+def numbers(found):
+    return found.before.seq, found.after.seq if found.after else None
+
+
+@pytest.mark.parametrize(
+    ("hours", "branch", "options", "expected"),
+    [
+        (0, "main", {}, (1, 2)),
+        (0.5, "main", {}, (1, 2)),
+        (1, "main", {}, (2, 3)),
+        (4, "main", {}, (5, None)),
+        (99, "main", {}, (5, None)),
+        (1.5, "main-1", {}, (2, 6)),
+        (4.5, "main", {"all_branches": True}, (5, 6)),
+        (99, "main", {"all_branches": True}, (7, None)),
+        (2.5, "main", {"tag": "good"}, (2, 4)),
+        (2.5, "main-1", {"tag": "good"}, (2, 7)),
+        (3.5, "main", {"tag": "good"}, (4, None)),
+        (3.5, "main", {"tag": "good", "all_branches": True}, (4, 7)),
+    ],
+)
+@pytest.mark.usefixtures("session")
+def test_around_names_both_neighbours(backend, hours, branch, options, expected):
+    at = int(START.timestamp() * 1_000_000 + hours * HOUR)
+    with backend.reader() as reader:
+        assert numbers(around(reader, "s", branch, at, **options)) == expected
+        assert last_at(reader, "s", branch, at, **options).seq == expected[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "first", "newest", "where"),
+    [
+        ({}, 1, 5, "branch 'main' of session 's'"),
+        ({"all_branches": True}, 1, 7, "session 's'"),
+        ({"tag": "good"}, 2, 4, "with the tag 'good'"),
+        ({"tag": "good", "all_branches": True}, 2, 7, "with the tag 'good'"),
+    ],
+)
+@pytest.mark.usefixtures("session")
+def test_before_the_first_one_is_an_error_with_the_range(backend, options, first, newest, where):
+    with backend.reader() as reader, pytest.raises(NotFoundError, match=re.escape(where)) as caught:
+        around(reader, "s", "main", int(START.timestamp()) * 1_000_000 - 1, **options)
+    error = caught.value
+    assert error.code is ErrorCode.BEFORE_HISTORY
+    assert error.exit_code == 4
+    assert error.details["asked"] == "2026-11-15T07:59:59.999999+00:00"
+    assert (error.details["first"]["seq"], error.details["newest"]["seq"]) == (first, newest)
+    for seq in (first, newest):
+        when = START + timedelta(hours=seq - 1)
+        assert f"{when:%Y-%m-%dT%H:%M:%SZ} (#{seq})" in str(error)
+    assert f"'#{first}'" in error.hint
+
+
+@pytest.mark.parametrize("every", [False, True])
+@pytest.mark.usefixtures("session")
+def test_around_needs_a_session_a_branch_and_a_tag_that_are_there(backend, clock, every):
+    with backend.reader() as reader:
+        with pytest.raises(NotFoundError) as caught:
+            around(reader, "t", "main", clock.now, all_branches=every)
+        assert caught.value.code is ErrorCode.SESSION_MISSING
+        with pytest.raises(NotFoundError, match="no checkpoint has the tag 'goood'") as caught:
+            around(reader, "s", "main", clock.now, tag="goood", all_branches=every)
+        assert caught.value.code is ErrorCode.CHECKPOINT_MISSING
+        assert caught.value.hint == "did you mean 'good'?"
+    with backend.reader() as reader, pytest.raises(NotFoundError) as caught:
+        around(reader, "s", "mian", clock.now)
+    assert caught.value.code is ErrorCode.BRANCH_MISSING
+    assert caught.value.details["candidates"] == ["main", "main-1"]
+
+
+def test_removed_checkpoints_are_in_no_answer(session, backend, clock):
+    session.delete("#3")
+    assert session.checkpoint("@{5 hours ago}").seq == 2
+    assert seqs(backend, "#1..", clock=clock) == [5, 4, 2]
+    with backend.reader() as reader:
+        at = int(START.timestamp()) * 1_000_000 + 2 * HOUR
+        assert numbers(around(reader, "s", "main", at)) == (2, 4)
+        assert numbers(around(reader, "s", "main", at, all_branches=True)) == (2, 4)
+
+
+def test_a_clock_that_went_back_leaves_order_to_the_numbers(store, backend, clock):
+    one, two = store.session("s"), store.session("s")
+    one.save(1)
+    first = clock.now
+    clock.now += 2 * HOUR
+    one.save(2)
+    clock.now -= HOUR
+    two.save(3, parent="#1")
+    with backend.reader() as reader:
+        # #3 was saved after #2, by a clock that says before.
+        assert numbers(around(reader, "s", "main", first + 3 * HOUR // 2, all_branches=True)) == (3, 2)
+        assert numbers(around(reader, "s", "main", first + 3 * HOUR, all_branches=True)) == (3, None)
+
+
+class Counting:
+    """A reader that counts the rows that it hands out."""
+
+    def __init__(self, reader):
+        self._reader, self.rows = reader, 0
+
+    def __getattr__(self, name):
+        return getattr(self._reader, name)
+
+    def checkpoint(self, checkpoint):
+        self.rows += 1
+        return self._reader.checkpoint(checkpoint)
+
+    def checkpoints(self, query):
+        found = self._reader.checkpoints(query)
+        self.rows += len(found)
+        return found
+
+
+def test_looking_back_reads_what_lies_between_and_a_session_is_asked_by_index(store, backend, clock):
+    session = store.session("s")
+    first = clock.now
+    for n in range(1500):
+        clock.now += HOUR
+        session.save(n)
+    with backend.reader() as reader:
+        counting = Counting(reader)
+        assert last_at(counting, "s", "main", clock.now - HOUR).seq == 1499
+        assert counting.rows <= 300
+        counting.rows = 0
+        assert numbers(around(counting, "s", "main", first + 10 * HOUR, all_branches=True)) == (10, 11)
+        assert counting.rows == 2
+        counting.rows = 0
+        assert [row.seq for row in resolve_range(counting, "s", "main", "@~5..", now=clock.now)][-1] == 1496
+        assert counting.rows <= 600
+
+
+def test_an_ambiguous_prefix_says_what_each_candidate_is(session, monkeypatch):
+    monkeypatch.setattr(refs, "_HEX", re.compile("[0-9a-f]{1,64}"))
+    made = [session.save({"m": n}, f"try {n} \x1b[2J" + "x" * 100) for n in range(300)]
+    with pytest.raises(NotFoundError) as caught:
+        session.load("a")
+    error = caught.value
+    matching = [each for each in reversed(made) if each.id.startswith("a")]
+    assert error.code is ErrorCode.REF_AMBIGUOUS
+    assert error.details["candidates"] == [each.id for each in matching[:10]]
+    shown = str(error)
+    assert shown.count("(#") == 10
+    assert f"{matching[0].id[:16]} (#{matching[0].seq}, 2026-11-15T15:00:00Z, 'try " in shown
+    assert shown.endswith("and more")
+    assert shown.isprintable()
+    assert len(shown) < 1500
+
+
+@pytest.mark.parametrize(
+    ("ref", "says", "hint", "candidates"),
+    [
+        ("tag:goood", "no checkpoint has the tag 'goood'", "did you mean 'good'?", ["good"]),
+        ("tag:zzz", "no checkpoint has the tag 'zzz'", "s.log() (holdfast list) shows what there is", []),
+        ("tag:elsewhere", "session 'other' has one", "use store.session('other')", []),
+        (
+            "tag:zzz@{now}",
+            "no checkpoint has the tag 'zzz'",
+            "s.log() (holdfast list) shows what there is",
+            [],
+        ),
+        (
+            "#99",
+            "there is no checkpoint #99; the newest is #7",
+            "s.log() (holdfast list) shows what there is",
+            [],
+        ),
+        ("mian", "there is no branch 'mian'", "did you mean 'main'?", ["main", "main-1"]),
+        ("good", "there is no branch 'good'", "did you mean 'tag:good'?", ["tag:good"]),
+        (
+            "1234567",
+            "no checkpoint '1234567'",
+            "for the checkpoint with that number write '#1234567', with quotes",
+            [],
+        ),
+    ],
+)
+def test_a_ref_that_names_nothing_says_what_there_is(session, store, ref, says, hint, candidates):
+    store.session("other").save({}, tags=["elsewhere"])
+    with pytest.raises(NotFoundError) as caught:
+        session.checkpoint(ref)
+    assert caught.value.code is ErrorCode.CHECKPOINT_MISSING
+    assert says in str(caught.value)
+    assert caught.value.hint.startswith(hint)
+    assert caught.value.details["candidates"] == candidates
+
+
+def test_a_ref_of_another_session_says_which(session, store):
+    other = store.session("other").save({})
+    for ref in (other, other.id, other.id[:20], other.id[:20].upper()):
+        with pytest.raises(NotFoundError, match="it belongs to session 'other'") as caught:
+            session.checkpoint(ref)
+        assert caught.value.hint == "use store.session('other')"
+
+
+def test_what_was_removed_is_said_to_be(session):
+    gone = session.delete("#3")
+    for ref in ("#3", gone, gone.id[:20]):
+        with pytest.raises(NotFoundError, match="any more: it was removed"):
+            session.checkpoint(ref)
+
+
+def test_a_branch_with_a_time_must_be_there(session):
+    with pytest.raises(NotFoundError) as caught:
+        session.checkpoint("mian@{now}")
+    assert caught.value.code is ErrorCode.BRANCH_MISSING
+    assert caught.value.hint == "did you mean 'main'?"
+    # A time goes with a branch, never with an id.
+    with pytest.raises(NotFoundError) as caught:
+        session.checkpoint(f"{session.checkpoint('#1').id}@{{now}}")
+    assert caught.value.code is ErrorCode.BRANCH_MISSING
+
+
+def test_a_time_before_the_first_one_counts_as_missing(session):
+    assert not session.exists("@{1 week ago}")
+    assert session.load("@{1 week ago}", default="none") == "none"

@@ -1,0 +1,515 @@
+"""What each rule and cap of a Keep keeps, and how the rest of history closes over what goes."""
+
+from __future__ import annotations
+
+import copy
+import json
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from holdfast import ErrorCode, InvalidInputError, Keep
+from holdfast.backends.memory import MemoryBackend
+from holdfast.history.removal import plan_clearing, plan_removal, relink, remove
+from holdfast.history.retention import plan
+from holdfast.storage.records import BranchRow, CheckpointRow, Query
+from holdfast.testing.rows import batch, checkpoint_id, edit, history, row, save
+
+NOW = datetime(2026, 11, 15, 17, 30, tzinfo=UTC)  # a Sunday
+
+
+def micro(when):
+    return (when - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+
+
+def line(*ages, session="work", first=1, **fields):
+    """Rows of those ages, oldest first, each after the one before; named a1, a2 ... of their session."""
+    rows: list[CheckpointRow] = []
+    for seq, age in enumerate(ages, start=first):
+        made = row(
+            f"{session}{seq}",
+            session=session,
+            seq=seq,
+            position=seq,
+            created_at=micro(NOW - age),
+            prev=rows[-1].id if rows else None,
+            **{"trigger": "auto:tick"} | fields,
+        )
+        rows.append(made)
+    return rows
+
+
+def tip(of, name="main"):
+    return BranchRow(session=of.session, name=name, head=of.id, moved_at=0)
+
+
+def hours(*numbers):
+    return [timedelta(hours=number) for number in numbers]
+
+
+def change(rows, seq, **fields):
+    return [each._replace(**fields) if each.seq == seq else each for each in rows]
+
+
+def kept(rows, keep, *heads, now=NOW, **more):
+    """The seqs that stay, with their reasons."""
+    decided = plan(rows, heads or [tip(rows[-1])], keep, micro(now), **more).decisions
+    return {each.row.seq: each.reasons for each in decided if each.kept}
+
+
+def gone(rows, keep, *heads, now=NOW):
+    decided = plan(rows, heads or [tip(rows[-1])], keep, micro(now)).decisions
+    return {each.row.seq: each.reasons for each in decided if not each.kept}
+
+
+FIVE = line(*hours(50, 30, 4, 2.5, 0))
+
+
+@pytest.mark.parametrize(
+    ("keep", "expected"),
+    [
+        (Keep(last=2), {4: ("last 2",), 5: ("tip of main", "last 2")}),
+        (Keep(within="3h"), {4: ("within 3h",), 5: ("tip of main", "within 3h")}),
+        (
+            Keep(days=1),
+            dict.fromkeys((3, 4), ("younger than 1 day",)) | {5: ("tip of main", "younger than 1 day")},
+        ),
+        (
+            Keep(days=2),
+            dict.fromkeys((2, 3, 4), ("younger than 2 days",)) | {5: ("tip of main", "younger than 2 days")},
+        ),
+        (Keep(hourly=2), {4: ("hourly 2026-11-15 15:00",), 5: ("tip of main", "hourly 2026-11-15 17:00")}),
+        (
+            Keep(daily=3),
+            {1: ("daily 2026-11-13",), 2: ("daily 2026-11-14",), 5: ("tip of main", "daily 2026-11-15")},
+        ),
+        (Keep(weekly="all"), {5: ("tip of main", "weekly 2026-W46")}),
+        (Keep(monthly=1), {5: ("tip of main", "monthly 2026-11")}),
+        (Keep(manual=True), {5: ("tip of main",)}),
+        (Keep(at_most=2), {4: ("newest 2",), 5: ("tip of main", "newest 2")}),
+        (
+            Keep(max_age_days=1),
+            dict.fromkeys((3, 4), ("not older than 1 day",)) | {5: ("tip of main", "not older than 1 day")},
+        ),
+        (
+            Keep(last=4, at_most=3, max_age_days=1),
+            {3: ("last 4",), 4: ("last 4",), 5: ("tip of main", "last 4")},
+        ),
+        (Keep(last=1, within="3h"), {4: ("within 3h",), 5: ("tip of main", "last 1", "within 3h")}),
+    ],
+    ids=str,
+)
+def test_a_rule_keeps_what_it_says_and_says_so(keep, expected):
+    assert kept(FIVE, keep) == expected
+
+
+@pytest.mark.parametrize(
+    ("keep", "expected"),
+    [
+        (Keep(last=4), {1: ("no rule keeps it",)}),
+        (Keep(at_most=3), {1: ("at most 3",), 2: ("at most 3",)}),
+        (Keep(max_age_days=2), {1: ("older than 2 days",)}),
+        (Keep(last=4, at_most=2), {1: ("no rule keeps it",), 2: ("at most 2",), 3: ("at most 2",)}),
+        (Keep(last=5, max_age_days=1), {1: ("older than 1 day",), 2: ("older than 1 day",)}),
+    ],
+    ids=str,
+)
+def test_what_goes_has_its_reason(keep, expected):
+    assert gone(FIVE, keep) == expected
+
+
+def test_younger_means_younger_and_older_means_older():
+    exactly = line(timedelta(days=7), timedelta(days=7) - timedelta(microseconds=1), timedelta(0))
+
+    assert 1 not in kept(exactly, Keep(days=7))
+    assert 2 in kept(exactly, Keep(days=7))
+    assert 1 in kept(exactly, Keep(max_age_days=7))
+    assert 1 not in kept(exactly, Keep(max_age_days=7), now=NOW + timedelta(microseconds=1))
+
+
+def test_the_newest_of_a_period_is_kept_and_empty_periods_do_not_count():
+    rows = line(
+        *hours(30.2, 30.1, 5.6, 5.5, 1.6, 0.4)
+    )  # 17:30 is now: hours 11, 12, 15, 17 and yesterday's 11
+
+    assert list(kept(rows, Keep(hourly=3))) == [6, 5, 4]
+    assert list(kept(rows, Keep(hourly="all"))) == [6, 5, 4, 3, 2]
+
+
+@pytest.mark.parametrize(
+    ("period", "before", "after", "labels"),
+    [
+        (
+            "hourly",
+            "2026-01-01T00:59:59.999999",
+            "2026-01-01T01:00:00",
+            ("2026-01-01 00:00", "2026-01-01 01:00"),
+        ),
+        ("daily", "2025-12-31T23:59:59.999999", "2026-01-01T00:00:00", ("2025-12-31", "2026-01-01")),
+        ("weekly", "2026-01-04T23:59:59.999999", "2026-01-05T00:00:00", ("2026-W01", "2026-W02")),
+        ("weekly", "1969-12-28T23:59:59.999999", "1969-12-29T00:00:00", ("1969-W52", "1970-W01")),
+        ("monthly", "2024-02-29T23:59:59.999999", "2024-03-01T00:00:00", ("2024-02", "2024-03")),
+    ],
+)
+def test_periods_are_those_of_the_calendar(period, before, after, labels):
+    moments = [datetime.fromisoformat(text).replace(tzinfo=UTC) for text in (before, after, after)]
+    rows = line(*(NOW - when for when in moments))
+
+    reasons = kept(rows, Keep(**dict[str, Any]([(period, "all")])))
+    assert reasons == {1: (f"{period} {labels[0]}",), 3: ("tip of main", f"{period} {labels[1]}")}
+
+
+def test_calendar_rules_look_at_the_latest_periods_whatever_the_order_of_arrival():
+    rows = line(*hours(2, 1, 30))  # the clock of the last writer is behind
+
+    assert kept(rows, Keep(daily=1)) == {2: ("daily 2026-11-15",), 3: ("tip of main",)}
+
+
+def test_manual_tags_and_significant_look_at_what_a_checkpoint_is():
+    rows = line(*hours(*range(9, 0, -1)))
+    rows = change(rows, 1, trigger="manual")
+    rows = change(rows, 2, tags=("golden", "other"))
+    rows = change(rows, 3, tags=("contradiction_detected",))
+    rows = change(rows, 4, trigger="auto:hypothesis.confirmed")
+    rows = change(rows, 5, trigger="auto:hypothesis.rejected")
+    rows = change(rows, 6, trigger="merge")
+    rows = change(rows, 7, trigger="auto:hypothesis.opened")
+
+    assert kept(rows, Keep(manual=True)) == {1: ("manual",), 9: ("tip of main",)}
+    assert kept(rows, Keep(tags=["silver", "golden"])) == {2: ("tag golden",), 9: ("tip of main",)}
+    assert list(kept(rows, Keep(significant=True))) == [9, 6, 5, 4, 3]
+
+
+@pytest.mark.parametrize(
+    "tag", ["hypothesis_confirmed", "hypothesis_rejected", "contradiction_detected", "branch_merged"]
+)
+def test_the_tags_of_the_source_document_are_significant(tag):
+    rows = change(line(*hours(3, 2, 1)), 1, tags=(tag,))
+
+    assert kept(rows, Keep(significant=True))[1] == ("significant",)
+
+
+def test_the_retention_of_the_source_document_is_one_line():
+    """The last hour, manual ones, significant ones, and one an hour of what is older."""
+    rows = line(*hours(300.3, 300.2, 26.1, 26.05, 3.2, 3.1, 0.9, 0.8, 0))
+    rows = change(rows, 1, trigger="manual")
+    rows = change(rows, 3, tags=("hypothesis_rejected",))
+
+    reasons = kept(rows, Keep(within="1h", manual=True, significant=True, hourly="all"))
+    assert list(reasons) == [9, 8, 7, 6, 4, 3, 2, 1]
+    assert reasons[1] == ("manual",)
+    assert reasons[3] == ("significant",)
+    assert reasons[7] == ("within 1h",)
+
+
+def test_pins_tips_and_fork_points_stay_whatever_the_caps_say():
+    rows = line(*hours(*range(900, 890, -1)))
+    rows = change(rows, 2, pinned=True)
+    side = row("side", seq=11, position=11, created_at=rows[-1].created_at, prev=rows[3].id, branch="side")
+
+    reasons = kept([*rows, side], Keep(at_most=1, max_age_days=1), tip(rows[-1]), tip(side, "side"))
+    assert reasons == {
+        11: ("tip of side",),
+        10: ("tip of main",),
+        4: ("branches part here",),
+        2: ("pinned",),
+    }
+
+
+def test_a_line_that_ends_in_no_branch_makes_no_fork_point():
+    rows = line(*hours(5, 4, 3))
+    dead = row("dead", seq=4, position=4, created_at=0, prev=rows[0].id, trigger="auto:tick")
+
+    assert list(kept([*rows, dead], Keep(at_most=1), tip(rows[2]))) == [4, 3]
+    assert list(kept([*rows, dead], Keep(within="1m"), tip(rows[2]))) == [3]
+    assert kept([*rows, dead], Keep(within="1m"), tip(rows[2]), tip(dead, "alive"))[1] == (
+        "branches part here",
+    )
+
+
+def test_a_tip_from_which_another_branch_goes_on_is_both():
+    rows = line(*hours(5, 4, 3))
+
+    assert kept(rows, Keep(within="1m"), tip(rows[1]), tip(rows[1], "too"), tip(rows[2], "on")) == {
+        3: ("tip of on",),
+        2: ("tip of main", "tip of too", "branches part here"),
+    }
+
+
+def test_an_old_pin_takes_no_place_from_a_newer_checkpoint():
+    rows = [each._replace(pinned=each.seq < 4) for each in line(*hours(6, 5, 4, 3, 2, 1))]
+
+    assert list(kept(rows, Keep(at_most=2))) == [6, 5, 3, 2, 1]
+
+
+def test_what_stays_anyway_takes_a_place_under_the_cap():
+    by_hand = [each._replace(trigger="manual") for each in line(*hours(5, 4, 3))]
+    rows = [*by_hand, *line(*hours(3, 2, 1, 0))[3:]]
+
+    assert list(kept(rows, Keep(manual=True, at_most=2))) == [4, 3]
+    assert list(kept(line(*hours(3, 2, 50)), Keep(at_most=2, max_age_days=1))) == [3, 2]
+
+
+def test_what_is_too_old_takes_no_place_from_the_rest():
+    rows = line(*hours(3, 50, 2, 50, 1))
+
+    assert list(kept(rows, Keep(at_most=3, max_age_days=1))) == [5, 3, 1]
+
+
+def test_hidden_rows_are_not_decided_about():
+    rows = change(line(*hours(3, 2, 1)), 2, hidden=1)
+
+    assert [each.row.seq for each in plan(rows, [], Keep(last=1), micro(NOW)).decisions] == [3, 1]
+
+
+def test_counts_are_per_session_branch_or_agent():
+    ours = line(*hours(6, 5, 4, 3))
+    ours = change(change(ours, 2, branch="side"), 4, branch="side")
+    theirs = [each._replace(position=each.position + 4) for each in line(*hours(2, 1, 0), session="other")]
+    rows = [*ours, *theirs]
+    heads = [tip(ours[-1]), tip(theirs[-1])]
+
+    def staying(keep, **agents):
+        decided = plan(rows, heads, keep, micro(NOW), agents=agents).decisions
+        return [f"{each.row.session[0]}{each.row.seq}" for each in decided if each.kept]
+
+    assert staying(Keep(at_most=2)) == ["o3", "o2", "w4", "w3"]
+    assert staying(Keep(last=2)) == ["o3", "o2", "w4", "w3"]
+    assert staying(Keep(at_most=1, per="branch")) == ["o3", "w4", "w3"]
+    assert staying(Keep(at_most=2, per="agent"), work="scout", other="scout") == ["o3", "o2", "w4"]
+    assert staying(Keep(at_most=2, per="agent"), work="scout", other="cook") == ["o3", "o2", "w4", "w3"]
+    assert staying(Keep(at_most=2, per="agent")) == ["o3", "o2", "w4", "w3"]
+
+
+def test_the_plan_names_what_goes():
+    decided = plan(FIVE, [tip(FIVE[-1])], Keep(last=2), micro(NOW))
+
+    assert decided.removed == {each.id for each in FIVE[:3]}
+    assert [each.row.seq for each in decided.decisions] == [5, 4, 3, 2, 1]
+
+
+@pytest.mark.parametrize(
+    "empty", [{}, {"per": "agent"}, {"tags": []}, {"manual": False, "last": None}], ids=str
+)
+def test_a_policy_that_says_nothing_is_refused(empty):
+    with pytest.raises(InvalidInputError) as caught:
+        Keep(**empty)
+    assert caught.value.code is ErrorCode.EMPTY_POLICY
+    assert "last=10" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("wrong", "hint"),
+    [
+        ({"last": 0}, "last=10"),
+        ({"last": -1}, "last=10"),
+        ({"last": True}, "last=10"),
+        ({"last": 1.0}, "last=10"),
+        ({"last": "10"}, "last=10"),
+        ({"last": 10**9 + 1}, "last=10"),
+        ({"days": 0}, "days=10"),
+        ({"at_most": 0}, "at_most=10"),
+        ({"max_age_days": -3}, "max_age_days=10"),
+        ({"hourly": True}, 'hourly="all"'),
+        ({"daily": "every"}, 'daily="all"'),
+        ({"weekly": 0}, 'weekly="all"'),
+        ({"monthly": 1.5}, 'monthly="all"'),
+        ({"within": "1 hour"}, '"1h"'),
+        ({"within": "0s"}, '"1h"'),
+        ({"within": ""}, '"1h"'),
+        ({"within": "-1h"}, '"1h"'),
+        ({"within": "1h\n"}, '"1h"'),
+        ({"within": "\u0661h"}, '"1h"'),
+        ({"within": "999999999w"}, '"1h"'),
+        ({"within": 60}, '"1h"'),
+        ({"within": timedelta(0)}, '"1h"'),
+        ({"within": timedelta(seconds=-1)}, '"1h"'),
+        ({"within": timedelta(milliseconds=1500)}, '"1h"'),
+        ({"within": timedelta.max}, '"1h"'),
+        ({"manual": 1}, "manual=True"),
+        ({"significant": "yes"}, "significant=True"),
+        ({"tags": "golden"}, "tags=['golden']"),
+        ({"tags": None}, "tags="),
+        ({"last": 1, "per": "agents"}, "did you mean 'agent'?"),
+        ({"last": 1, "per": "Branch"}, "did you mean 'branch'?"),
+        ({"last": 1, "per": "AGENT"}, "did you mean 'agent'?"),
+        ({"last": 1, "per": "store"}, '"session"'),
+        ({"last": 1, "per": None}, '"session"'),
+        ({"last": 1, "per": ["session"]}, '"session"'),
+    ],
+    ids=str,
+)
+def test_a_value_that_cannot_be_used_is_refused_with_a_hint(wrong, hint):
+    with pytest.raises(InvalidInputError) as caught:
+        Keep(**wrong)
+    assert caught.value.code is ErrorCode.BAD_ARGUMENT
+    assert hint in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("given", "canonical"),
+    [
+        ("90s", "90s"), ("60s", "1m"), ("90m", "90m"), ("60m", "1h"), ("48h", "2d"), ("1w", "7d"), ("007d", "7d"),
+        (timedelta(hours=1), "1h"), (timedelta(days=2, seconds=1), "172801s"),
+    ],
+)  # fmt: skip
+def test_equal_spans_are_equal_policies(given, canonical):
+    assert Keep(within=given).within == canonical
+    assert Keep(within=given) == Keep(within=canonical)
+    assert hash(Keep(within=given)) == hash(Keep(within=canonical))
+
+
+def test_a_keep_reads_well_as_text():
+    keep = Keep(last=100, days=7, hourly="all", manual=True, tags=["golden", "b"], per="agent")
+
+    assert str(Keep(last=100, days=7)) == "last=100 days=7 per=session"
+    assert str(keep) == "last=100 hourly=all days=7 manual tags=b,golden per=agent"
+    assert str(Keep(tags=["a per=agent"])) == "tags='a per=agent' per=session"
+    assert repr(keep) == (
+        "Keep(last=100, hourly='all', days=7, manual=True, tags=['b', 'golden'], per='agent')"
+    )
+    assert repr(Keep(within="1h", at_most=3)) == "Keep(within='1h', at_most=3)"
+
+
+def test_a_keep_goes_through_json_and_copy():
+    keep = Keep(last=3, within="1h", tags=["a"], significant=True, max_age_days=2, per="branch")
+
+    assert Keep(**json.loads(json.dumps(keep.to_dict()))) == keep
+    assert copy.deepcopy(keep) == keep
+
+
+def test_a_keep_cannot_be_changed():
+    keep = Keep(last=3)
+    with pytest.raises(AttributeError):
+        keep.last = 4
+    with pytest.raises(AttributeError):
+        del keep.last
+    with pytest.raises(AttributeError):
+        keep.other = 4
+    assert keep.last == 3
+    assert keep != Keep(last=4)
+    assert keep != "last=3 per=session"
+
+
+def test_importing_keep_loads_nothing_heavy():
+    program = "import sys; from holdfast import Keep; print({'dataclasses', 'difflib', 'asyncio'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "set()\n"
+
+
+def after(rows, edits):
+    new = {each.id: each for _, each in edits}
+    return [each._replace(**new[each.id]._asdict()) if each.id in new else each for each in rows]
+
+
+def test_history_closes_over_what_goes():
+    rows = line(*hours(5, 4, 3, 2, 1))
+    ids = [each.id for each in rows]
+    done = after(rows, relink(rows, {ids[1], ids[2]}, number=7))
+
+    assert [(each.prev, each.skipped, each.hidden) for each in done] == [
+        (None, 0, 0),
+        (ids[0], 0, 7),
+        (ids[0], 1, 7),
+        (ids[0], 2, 0),
+        (ids[3], 0, 0),
+    ]
+    again = after(done, relink(done, {ids[0], ids[3]}, number=8))
+    assert [(each.prev, each.skipped, each.hidden) for each in again] == [
+        (None, 0, 8),
+        (None, 1, 7),
+        (None, 2, 7),
+        (None, 3, 8),
+        (None, 4, 0),
+    ]
+
+
+def test_rows_that_do_not_change_are_not_edited():
+    rows = line(*hours(3, 2, 1))
+
+    assert [each.seq for each, _ in relink(rows, {rows[1].id}, number=1)] == [2, 3]
+    assert relink(rows, (), number=1) == []
+
+
+def test_tips_that_go_move_back_and_branches_without_a_checkpoint_end():
+    rows = line(*hours(3, 2, 1))
+    ids = [each.id for each in rows]
+    heads = [tip(rows[2]), tip(rows[0], "old"), tip(rows[1], "mid")]
+
+    moved = remove(rows, heads, {ids[1], ids[2]}, number=1)
+    assert [(each.branch, each.expected, each.head) for each in moved.moves] == [
+        ("main", ids[2], ids[0]),
+        ("mid", ids[1], ids[0]),
+    ]
+    assert moved.structural
+    assert [each.head for each in remove(rows, heads, set(ids), number=1).moves] == [None, None, None]
+
+
+@pytest.fixture
+def backend():
+    """A session of four checkpoints whose second one was removed."""
+    backend = MemoryBackend()
+    for label, previous in zip("abcd", [None, *"abc"], strict=True):
+        backend.commit(save(label, after=previous))
+    with backend.reader() as reader:
+        session, second = reader.session("work"), reader.checkpoint(checkpoint_id("b"))
+        assert session is not None
+        assert second is not None
+        removed = plan_removal(reader, session, second, force=False)
+    backend.commit(batch(edits=tuple(new for _, new in removed.edits), operations=history(1)))
+    return backend
+
+
+def test_clearing_removes_everything_that_is_there(backend):
+    with backend.reader() as reader:
+        cleared = plan_clearing(reader, reader.session("work"), force=False)
+        rows = reader.checkpoints(Query(session="work", include_hidden=True))
+
+    done = {each.seq: each for each in after(rows, cleared.edits)}
+    assert {seq: each.hidden for seq, each in done.items()} == {4: 2, 3: 2, 2: 1, 1: 2}
+    assert {each.prev for each in done.values()} == {None}
+    assert [(each.branch, each.head) for each in cleared.moves] == [("main", None)]
+
+
+def test_a_pin_protects_from_deleting_and_clearing(backend):
+    with backend.reader() as reader:
+        pin = edit(reader.checkpoint(checkpoint_id("c")), pinned=True)
+    backend.commit(batch(edits=(pin,)))
+
+    with backend.reader() as reader:
+        session, pinned = reader.session("work"), reader.checkpoint(checkpoint_id("c"))
+        for attempt in (
+            lambda force: plan_clearing(reader, session, force=force),
+            lambda force: plan_removal(reader, session, pinned, force=force),
+        ):
+            with pytest.raises(InvalidInputError) as caught:
+                attempt(False)
+            assert caught.value.code is ErrorCode.PROTECTED
+            assert caught.value.details["checkpoint"] == pinned.id.hex()
+            assert any(old.id == pinned.id and new.hidden == 2 for old, new in attempt(True).edits)
+
+
+def test_a_pin_that_was_removed_itself_protects_nothing(backend):
+    with backend.reader() as reader:
+        pin = edit(reader.checkpoint(checkpoint_id("b")), pinned=True)
+    backend.commit(batch(edits=(pin,)))
+
+    with backend.reader() as reader:
+        assert len(plan_clearing(reader, reader.session("work"), force=False).edits) == 4
+
+
+def test_deleting_leads_removed_children_past_too(backend):
+    with backend.reader() as reader:
+        first = reader.checkpoint(checkpoint_id("a"))
+        deleted = plan_removal(reader, reader.session("work"), first, force=False)
+
+    assert [(old.seq, new.prev, new.skipped, new.hidden) for old, new in deleted.edits] == [
+        (1, None, 0, 2),
+        (2, None, 1, 1),
+        (3, None, 2, 0),
+    ]
+    assert deleted.moves == []

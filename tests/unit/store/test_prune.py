@@ -1,0 +1,262 @@
+"""prune: a policy carried out on what is there, undone like a delete."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.store.journal import check_links, entries_of, kinds_of
+
+import holdfast
+from holdfast import InvalidInputError, Keep, NotFoundError
+from holdfast.backends.memory import MemoryBackend
+
+HOUR = 3_600_000_000
+DAY = 24 * HOUR
+
+
+def seqs(session):
+    return [each.seq for each in session.log()]
+
+
+def verdicts(report):
+    return {each.checkpoint.seq: (each.kept, each.reasons) for each in report.decisions}
+
+
+@pytest.fixture
+def ten(session):
+    """Ten checkpoints, a day apart."""
+    for n in range(10):
+        session.save({"n": n}, f"number {n}", step=n)
+        session._writer.parts.clock.now += DAY
+    return session
+
+
+def test_what_goes_is_hidden_and_the_report_says_why(ten, store):
+    report = ten.prune(Keep(last=3, days=2, tags=["golden"]))
+
+    assert (report.total, report.kept, report.deleted, report.dry_run) == (10, 3, 7, False)
+    assert [each.checkpoint.seq for each in report.decisions] == list(range(10, 0, -1))
+    assert verdicts(report)[10] == (True, ("tip of main", "last 3", "younger than 2 days"))
+    assert verdicts(report)[8] == (True, ("last 3",))
+    assert verdicts(report)[1] == (False, ("no rule keeps it",))
+    assert seqs(ten) == [10, 9, 8]
+    assert ten.checkpoint("#8").prev is None
+    assert kinds_of(store) == ["prune"]
+    check_links(store)
+
+
+def test_a_dry_run_says_the_same_and_changes_nothing(ten, store):
+    before = ten.log()
+    planned = ten.prune(Keep(last=4), dry_run=True)
+
+    assert planned.dry_run
+    assert ten.log() == before
+    assert kinds_of(store) == []
+    assert ten.prune(Keep(last=4)) == planned._replace(dry_run=False)
+
+
+def test_one_undo_brings_all_of_it_back_and_redo_removes_it_again(ten, store):
+    before = [(each.id, each.prev) for each in ten.log()]
+    ten.prune(Keep(last=2))
+
+    undone = ten.undo()
+    assert undone.kind == "prune"
+    assert [(each.id, each.prev) for each in ten.log()] == before
+    assert [ten.load(each)["n"] for each in ten.log()] == list(range(9, -1, -1))
+    ten.redo()
+    assert seqs(ten) == [10, 9]
+    check_links(store)
+
+
+def test_a_policy_that_removes_nothing_leaves_no_trace(ten, store):
+    report = ten.prune(Keep(last=50))
+
+    assert (report.deleted, report.kept) == (0, 10)
+    assert kinds_of(store) == []
+
+
+def test_tips_pins_and_places_where_branches_part_stay(ten, store):
+    ten.pin("#2")
+    side = ten.fork("#4", "side")
+    report = ten.prune(Keep(max_age_days=1))
+
+    assert verdicts(report)[2] == (True, ("pinned",))
+    assert verdicts(report)[4] == (True, ("branches part here",))
+    assert seqs(ten) == [10, 4, 2]
+    assert seqs(side) == [11, 4, 2]
+    assert ten.load("#4") == {"n": 3}
+    check_links(store)
+
+
+def test_caps_win_over_rules(ten):
+    report = ten.prune(Keep(days=30, at_most=3))
+
+    assert seqs(ten) == [10, 9, 8]
+    assert verdicts(report)[7] == (False, ("at most 3",))
+
+
+def test_per_branch_counts_in_each_branch(ten):
+    side = ten.fork("#10", "side")
+    for n in range(4):
+        side.save({"side": n})
+    ten.prune(Keep(last=2, per="branch"))
+
+    # The place where they part counts as one of the two of main.
+    assert seqs(ten) == [10, 9]
+    assert seqs(side) == [15, 14, 10, 9]
+
+
+def test_per_agent_counts_over_all_sessions_of_the_agent_and_each_can_be_undone(store):
+    for n in range(9):
+        store.session(f"s{n % 3}", agent="scout").save({"n": n}, step=n)
+        store.session("other", agent="ranger").save({"n": n}, step=n)
+    report = store.session("s1", agent="scout").prune(Keep(at_most=4, per="agent"))
+
+    assert (report.total, report.kept) == (9, 4)
+    assert sorted(each.step for each in store.find(agent="scout")) == [5, 6, 7, 8]
+    assert len(store.find(agent="ranger")) == 9
+    for name in ("s0", "s1", "s2"):
+        assert kinds_of(store, name) == ["prune"]
+        store.session(name).undo()
+    assert len(store.find(agent="scout")) == 9
+
+
+def test_per_agent_without_an_agent_is_refused(store):
+    store.session("nobody").save({})
+    with pytest.raises(InvalidInputError, match="belongs to no agent") as caught:
+        store.session("nobody").prune(Keep(at_most=1, per="agent"))
+
+    assert caught.value.code == "bad-argument"
+
+
+def test_a_policy_that_says_nothing_or_is_none_is_refused(ten):
+    with pytest.raises(InvalidInputError) as caught:
+        Keep()
+    assert caught.value.code == "empty-policy"
+    with pytest.raises(InvalidInputError, match="must be a Keep"):
+        ten.prune({"last": 3})
+
+
+def test_a_session_that_is_not_there_is_an_error_with_the_near_name(ten, store):
+    del ten
+    with pytest.raises(NotFoundError) as caught:
+        store.session("ss").prune(Keep(last=1))
+    assert caught.value.code == "session-missing"
+    with pytest.raises(NotFoundError):
+        store.session("nowhere").prune(Keep(last=1), dry_run=True)
+
+
+def test_what_was_removed_before_does_not_count(ten):
+    ten.delete("#9")
+    report = ten.prune(Keep(last=3))
+
+    assert report.total == 9
+    assert seqs(ten) == [10, 8, 7]
+
+
+def test_what_is_saved_between_reading_and_writing_is_decided_about_too(ten, store, monkeypatch):
+    """The plan is made anew when the session moved meanwhile: a save is never lost to it."""
+    from holdfast.store import pruning
+
+    batch = pruning._batch
+    late: list[object] = []
+
+    def slow(reading, name, now, kind):
+        if not late and kind == "prune":
+            late.append(store.session("s").save({"n": "late"}, step=99))
+        return batch(reading, name, now, kind)
+
+    monkeypatch.setattr(pruning, "_batch", slow)
+    report = ten.prune(Keep(last=2))
+
+    assert [each.step for each in store.session("s").log()] == [99, 9]
+    assert verdicts(report)[11] == (True, ("tip of main", "last 2"))
+    assert report.deleted == 9
+    assert kinds_of(store) == ["prune"]
+
+
+def test_two_that_prune_at_once_agree(ten, store, monkeypatch):
+    from holdfast.store import pruning
+
+    batch = pruning._batch
+    others: list[int] = []
+
+    def second(reading, name, now, kind):
+        if not others:
+            others.append(1)
+            store.session("s").prune(Keep(last=5))
+        return batch(reading, name, now, kind)
+
+    monkeypatch.setattr(pruning, "_batch", second)
+    report = ten.prune(Keep(last=2))
+
+    assert seqs(ten) == [10, 9]
+    # What the other one removed is reported as gone by both; what was there and is not any more adds up.
+    assert report.kept == 2
+    assert kinds_of(store) == ["prune", "prune"]
+    ten.undo()
+    ten.undo()
+    assert len(seqs(ten)) == 10
+
+
+def test_the_log_has_every_edit_and_its_chain_is_whole(ten, store):
+    ten.prune(Keep(last=1))
+    (entry,) = entries_of(store)
+
+    assert len(entry.edits) == 10
+    check_links(store)
+
+
+def test_async_prunes_and_tells_the_same(tmp_path):
+    async def main():
+        async with holdfast.aopen(tmp_path / "a.db", durability="process") as store:
+            session = store.session("s")
+            for n in range(5):
+                await session.save({"n": n})
+            planned = await session.prune(Keep(last=2), dry_run=True)
+            done = await session.prune(Keep(last=2))
+            assert planned._replace(dry_run=False) == done
+            assert [each.seq for each in await session.log()] == [5, 4]
+            await session.undo()
+            return len(await session.log())
+
+    assert anyio.run(main) == 5
+
+
+@given(
+    saves=st.lists(st.tuples(st.sampled_from(["a", "b", "c"]), st.booleans()), min_size=1, max_size=12),
+    last=st.integers(1, 6),
+    at_most=st.none() | st.integers(1, 6),
+)
+def test_whatever_is_pruned_every_state_that_is_left_loads_and_undo_is_exact(saves, last, at_most):
+    with holdfast.Store(MemoryBackend()) as store:
+        session = store.session("s")
+        session.save({"n": -1})
+        names = {"main": session}
+        for n, (branch, pinned) in enumerate(saves):
+            writer = names.get(branch)
+            if writer is None:
+                names[branch] = writer = session.fork("@", branch)
+            checkpoint = writer.save({"n": n})
+            if pinned:
+                writer.pin(checkpoint)
+
+        def seen():
+            return {
+                name: [(each.id, each.prev, writer.load(each)["n"]) for each in writer.log()]
+                for name, writer in names.items()
+            }
+
+        before = seen()
+        report = session.prune(Keep(last=last, at_most=at_most))
+        check_links(store)
+        after = seen()
+        for name, rows in after.items():
+            kept = [each for each in before[name] if each[0] in {row[0] for row in rows}]
+            # Nothing but what was removed is missing, in the same order, with the same states.
+            assert [(i, n) for i, _, n in kept] == [(i, n) for i, _, n in rows]
+        if report.deleted:
+            session.undo()
+            assert seen() == before

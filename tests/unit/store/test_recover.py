@@ -1,0 +1,202 @@
+"""Recovery: the newest checkpoint that is whole, at or before the one that was asked for, and a word about the rest."""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from dataclasses import dataclass
+
+import pytest
+
+import holdfast
+from holdfast import ErrorCode, IntegrityError, NotFoundError, RecoveryWarning
+
+from .damage import chunk_of, flip, root_page, spoil
+
+PAGE = 4096
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "store.db"
+
+
+@pytest.fixture
+def saved(path):
+    with holdfast.open(path, durability="process") as store:
+        session = store.session("s")
+        made = [
+            session.save({"step": n, "own": f"only {n}" * 3}, tags=["even"] * (n % 2 == 0)) for n in range(6)
+        ]
+        session.fork("#3", "try").save({"other": 1})
+    return made
+
+
+def damage_state(path, checkpoint):
+    spoil(path, "UPDATE chunks SET data = x'00' WHERE number = ?", chunk_of(path, checkpoint.id))
+
+
+def damage_row(path, checkpoint):
+    spoil(path, "UPDATE checkpoints SET message = 'x' WHERE id = ?", bytes.fromhex(checkpoint.id))
+
+
+def recover(path, ref="@", **place):
+    with holdfast.open(path, damaged=True) as store:
+        return store.session("s", **place).recover(ref)
+
+
+def test_what_is_whole_is_simply_loaded(path, saved):
+    found = recover(path)
+    assert (found.state["step"], found.checkpoint.id, found.damaged) == (5, saved[5].id, ())
+
+
+@pytest.mark.parametrize("damage", [damage_state, damage_row])
+def test_the_newest_that_is_whole_is_served_and_the_others_are_named(path, saved, damage):
+    damage(path, saved[5])
+    damage_state(path, saved[4])
+    found = recover(path)
+    assert found.state["step"] == 3
+    assert found.checkpoint.id == saved[3].id
+    assert [(each.id, each.seq) for each in found.damaged] == [(saved[5].id, 6), (saved[4].id, 5)]
+    assert all(each.why for each in found.damaged)
+
+
+def test_a_row_that_is_lost_on_the_way_is_passed_over(path, saved):
+    damage_state(path, saved[5])
+    damage_row(path, saved[4])
+    found = recover(path)
+    assert found.checkpoint.id == saved[3].id
+    assert [each.seq for each in found.damaged] == [6, 5]
+
+
+@pytest.mark.parametrize("ref", ["#5", "@-", "{id}", "{prefix}", "tag:even"])
+@pytest.mark.parametrize("damage", [damage_state, damage_row])
+def test_any_ref_can_be_recovered(path, saved, damage, ref):
+    damage(path, saved[4])
+    ref = ref.format(id=saved[4].id, prefix=saved[4].id[:8])
+    found = recover(path, ref)
+    if (ref, damage) == ("tag:even", damage_row):
+        # The tag was in the row that is lost; the one before it has it too.
+        assert found.checkpoint.id == saved[2].id
+    elif (ref, damage) == ("@-", damage_row):
+        assert found.checkpoint.id in (saved[5].id, saved[3].id)
+    else:
+        assert found.checkpoint.id == saved[3].id
+
+
+def test_a_branch_goes_back_into_what_it_came_from(path, saved):
+    with holdfast.open(path) as store:
+        tip, fork = store.session("s", branch="try").log()[:2]
+    damage_state(path, tip)
+    found = recover(path, branch="try")
+    assert found.checkpoint.id == fork.id
+    assert found.state["step"] == 2
+
+
+def test_the_way_back_is_that_of_history_and_not_that_of_numbers(path, saved):
+    with holdfast.open(path) as store:
+        tip, fork = store.session("s", branch="try").log()[:2]
+    damage_state(path, tip)
+    # The fork has the same state, so both are lost; #4 to #6 are newer, and not what this branch came from.
+    damage_state(path, saved[2])
+    found = recover(path, branch="try")
+    assert found.checkpoint.id == saved[1].id
+    assert [each.id for each in found.damaged] == [tip.id, fork.id, saved[2].id]
+
+
+def test_a_page_that_is_damaged_around_what_is_whole_is_no_loss(path, saved):
+    flip(path, root_page(path, "checkpoints") * PAGE - 3)
+    with holdfast.open(path, damaged=True) as store:
+        with pytest.raises(IntegrityError):
+            store.session("s").load()
+        found = store.session("s").recover()
+        assert (found.checkpoint.id, found.damaged) == (saved[5].id, ())
+        with pytest.warns(RecoveryWarning, match="only recovery"):
+            assert store.session("s").load(recover=True)["step"] == 5
+
+
+def test_a_damaged_branch_is_no_loss(path, saved):
+    spoil(path, "UPDATE branches SET head = zeroblob(32) WHERE name = 'main'")
+    assert recover(path).checkpoint.id == saved[5].id
+
+
+def test_load_can_be_asked_to_recover_and_says_so(path, saved):
+    damage_state(path, saved[5])
+    with holdfast.open(path) as store:
+        session = store.session("s")
+        with pytest.raises(IntegrityError):
+            session.load()
+        with pytest.warns(RecoveryWarning) as told:
+            assert session.load(recover=True)["step"] == 4
+        (warning,) = told
+        assert "#5" in str(warning.message)
+        assert saved[5].id[:12] in str(warning.message)
+        assert warning.filename == __file__
+
+
+def test_a_load_that_has_nothing_to_recover_says_nothing(path, saved):
+    with holdfast.open(path) as store, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert store.session("s").load(recover=True)["step"] == 5
+        assert store.session("nobody").load(recover=True, default=None) is None
+
+
+@dataclass
+class Work:
+    step: int
+    own: str
+
+
+def test_a_part_and_a_type_can_be_recovered_too(path, saved):
+    damage_state(path, saved[5])
+    with holdfast.open(path) as store:
+        with pytest.warns(RecoveryWarning):
+            assert store.session("s").load(recover=True, path="step") == 4
+        with pytest.warns(RecoveryWarning):
+            assert store.session("s").load(recover=True, as_=Work) == Work(4, "only 4" * 3)
+
+
+def test_the_next_save_follows_the_damaged_head(path, saved):
+    damage_state(path, saved[5])
+    with holdfast.open(path) as store:
+        session = store.session("s")
+        found = session.recover()
+        after = session.save(found.state | {"more": 1})
+        assert after.parent == saved[5].id
+        assert session.load()["more"] == 1
+        other = store.session("s")
+        other.recover()
+        session.save({"someone": "else"})
+        with pytest.raises(holdfast.ConflictError):
+            other.save({})
+
+
+def test_nothing_that_is_not_there_is_recovered(path, saved):
+    damage_state(path, saved[5])
+    for ref in ("#99", "tag:none", "nobranch", "ffff" * 16):
+        with pytest.raises(NotFoundError):
+            recover(path, ref)
+
+
+def test_where_nothing_is_whole_that_is_said(path, saved):
+    for each in saved[:3]:
+        damage_state(path, each)
+    with pytest.raises(IntegrityError) as caught:
+        recover(path, "#3")
+    assert caught.value.code is ErrorCode.NOTHING_INTACT
+    assert caught.value.details["damaged"] == [each.id for each in reversed(saved[:3])]
+
+
+def test_the_twin_recovers_too(path, saved):
+    damage_state(path, saved[5])
+
+    async def twin():
+        async with holdfast.aopen(path) as store:
+            session = store.session("s")
+            with pytest.warns(RecoveryWarning):
+                loaded = await session.load(recover=True)
+            return loaded, await session.recover()
+
+    loaded, found = asyncio.run(twin())
+    assert loaded == found.state
+    assert found.checkpoint.id == saved[4].id

@@ -1,0 +1,240 @@
+"""Restore: one new checkpoint with an old state, and nothing taken away."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.store.journal import check_links, entries_of, kinds_of
+
+import holdfast
+from holdfast import BackendError, ConflictError, ErrorCode, InvalidInputError, NotFoundError
+from holdfast.storage.records import Batch, CheckpointId, Claim
+from holdfast.testing.faults import Fault, FaultyBackend, failing, io_failed
+
+
+@pytest.fixture
+def faulty(backend):
+    return FaultyBackend(backend)
+
+
+@pytest.fixture
+def store(faulty, clock):
+    return holdfast.Store(faulty, clock=clock, app_version="7")
+
+
+def test_restoring_puts_an_old_state_at_the_tip_and_keeps_what_was_there(session, store):
+    old = session.save({"n": 0, "big": list(range(5000))}, "good", step=3, cost_usd=0.5)
+    head = session.save({"n": 1}, "bad")
+    before = store.stats()
+    made = session.restore(old)
+    assert session.load() == {"n": 0, "big": list(range(5000))}
+    assert [cp.id for cp in session.log()] == [made.id, head.id, old.id]
+    assert (made.root, made.parents, made.prev) == (old.root, (head.id,), head.id)
+    assert (made.trigger, made.message, made.app_version) == ("restore", "restore of #1: good", "7")
+    assert made.metadata == {"restored_from": old.id}
+    assert (made.step, made.cost_usd, made.tags, made.key) == (3, 0.5, (), None)
+    assert (made.stored_bytes, made.size_bytes) == (0, old.size_bytes)
+    assert store.stats().chunks == before.chunks
+    assert session.load("@-") == {"n": 1}
+    assert kinds_of(store) == ["restore"]
+    (entry,) = entries_of(store)
+    assert [each.hex() for each in entry.made] == [made.id]
+    assert entry.seq == 2
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ("", "restore of #1"),
+        ("line\nbreak", "restore of #1: line"),
+        ("x" * 64_000, "restore of #1: " + "x" * 199 + "…"),
+    ],
+)
+def test_a_message_says_what_was_restored_in_one_short_line(session, message, shown):
+    session.save({}, message)
+    assert session.restore("@").message == shown
+
+
+def test_an_edited_message_is_the_one_that_is_shown(session):
+    session.save({}, "frist")
+    session.annotate("@", message="first")
+    assert session.restore("@").message == "restore of #1: first"
+
+
+def test_restoring_the_tip_is_a_checkpoint_too(session):
+    tip = session.save({"n": 0})
+    made = session.restore("@")
+    assert (made.seq, made.root) == (2, tip.root)
+
+
+def test_a_restore_goes_onto_the_branch_in_use(session):
+    session.save({"n": 0})
+    idea = session.fork("@", "idea")
+    idea.save({"n": 1})
+    tip = session.save({"n": 2})
+    made = session.restore("idea")
+    assert (made.branch, made.prev) == ("main", tip.id)
+    assert session.load() == {"n": 1}
+    assert idea.log()[0].seq == 3
+
+
+def test_a_clock_that_went_back_does_not_put_a_restore_before_its_parent(session, clock):
+    session.save({})
+    tip = session.save({})
+    clock.now -= 3_600_000_000
+    assert session.restore("@-").created_at > tip.created_at
+
+
+def test_a_restore_is_refused_when_the_branch_moved_since_it_was_seen(session, store):
+    first = session.save({"n": 0})
+    store.session("s").save({"n": 1})
+    with pytest.raises(ConflictError) as caught:
+        session.restore(first)
+    assert caught.value.code is ErrorCode.BRANCH_MOVED
+    assert kinds_of(store) == []
+    # One that has seen nothing takes the head there is.
+    assert store.session("s").restore(first).prev == store.session("s").checkpoint("#2").id
+
+
+def test_a_session_goes_on_from_what_it_restored(session, store):
+    first = session.save({"n": 0})
+    session.save({"n": 1})
+    made = session.restore(first)
+    assert session.save({"n": 2}).prev == made.id
+    store.session("s").save({"n": 3})
+    with pytest.raises(ConflictError):
+        session.save({"n": 4})
+
+
+def test_another_writer_notices_a_restore(session, store):
+    first = session.save({"n": 0})
+    session.save({"n": 1})
+    other = store.session("s")
+    other.load()
+    session.restore(first)
+    with pytest.raises(ConflictError):
+        other.save({"n": 2})
+
+
+def test_a_checkpoint_of_another_session_is_refused_by_name(session, store):
+    session.save({"n": 0})
+    theirs = store.session("t").save({"n": 1})
+    for ref in (theirs, theirs.id, theirs.id[:12]):
+        with pytest.raises(NotFoundError, match="session 't'") as caught:
+            session.restore(ref)
+        assert "store.session('t')" in caught.value.hint
+    assert session.log()[0].seq == 1
+
+
+@pytest.mark.parametrize("ref", ["#9", "@~5", "nowhere", "tag:none", "0123abcd"])
+def test_what_names_nothing_restores_nothing(session, store, ref):
+    session.save({})
+    with pytest.raises(NotFoundError):
+        session.restore(ref)
+    assert kinds_of(store) == []
+
+
+def test_what_is_not_a_ref_restores_nothing(session):
+    session.save({})
+    with pytest.raises(InvalidInputError):
+        session.restore("a..b")
+    with pytest.raises(NotFoundError):
+        session.fork("@", session="t").restore("#2")
+
+
+def test_what_was_deleted_cannot_be_restored(session):
+    first = session.save({"n": 0})
+    session.save({"n": 1})
+    session.delete(first)
+    with pytest.raises(NotFoundError):
+        session.restore(first)
+
+
+def test_a_branch_that_is_gone_cannot_be_restored_onto(session, store):
+    tip = session.save({"n": 0})
+    idea = session.fork("@", "idea")
+    session.delete_branch("idea", force=True)
+    with pytest.raises(NotFoundError) as caught:
+        idea.restore(tip)
+    assert caught.value.code is ErrorCode.BRANCH_MISSING
+
+
+def test_a_restore_that_saw_nothing_goes_on_when_another_writer_is_faster(session, store, faulty):
+    first = session.save({"n": 0})
+    faulty.plan(Fault("commit", before=lambda: store.session("s").save({"n": 1})))
+    made = store.session("s").restore("@")
+    assert faulty.calls["commit"] == 3
+    assert (made.seq, made.root, made.prev) == (3, first.root, session.checkpoint("#2").id)
+    assert made.message == "restore of #1"
+    check_links(store)
+
+
+def test_a_restore_with_an_expectation_is_refused_when_another_writer_is_faster(session, store, faulty):
+    first = session.save({"n": 0})
+    faulty.plan(Fault("commit", before=lambda: store.session("s").save({"n": 1})))
+    with pytest.raises(ConflictError) as caught:
+        session.restore(first)
+    assert caught.value.code is ErrorCode.BRANCH_MOVED
+    assert store.session("s").load() == {"n": 1}
+
+
+def test_a_fork_beside_a_deletion_of_its_source_is_refused(session, store, faulty):
+    session.save({"n": 0})
+    session.save({"n": 1})
+    faulty.plan(Fault("commit", before=lambda: store.session("s").delete("#1")))
+    with pytest.raises(NotFoundError):
+        session.fork("#1")
+    assert [each.name for each in session.branches()] == ["main"]
+    check_links(store)
+
+
+def test_a_fork_beside_a_fork_takes_the_next_name(session, store, faulty):
+    session.save({"n": 0})
+    faulty.plan(Fault("commit", before=lambda: store.session("s").fork()))
+    assert session.fork().branch == "main-2"
+    assert kinds_of(store) == ["fork", "fork"]
+
+
+@pytest.mark.parametrize("operation", ["restore", "fork", "undo", "clear", "rename"])
+def test_a_lost_reply_is_settled_by_looking_into_the_log(session, store, faulty, operation):
+    session.save({"n": 0})
+    session.save({"n": 1})
+    session.tag("@", "golden")
+    calls = {
+        "restore": lambda: session.restore("#1").seq,
+        "fork": lambda: session.fork("#1").checkpoint().seq,
+        "undo": lambda: session.undo().kind,
+        "clear": session.clear,
+        "rename": lambda: session.rename_branch("main", "trunk").name,
+    }
+    wanted = {"restore": 3, "fork": 3, "undo": "tag", "clear": 2, "rename": "trunk"}
+    faulty.plan(Fault("commit", after=failing(io_failed())))
+    assert calls[operation]() == wanted[operation]
+    assert kinds_of(store) == ["tag", operation]
+    check_links(store)
+
+
+def test_a_failed_commit_is_told_and_changes_nothing(session, store, faulty):
+    session.save({"n": 0})
+    for call in (lambda: session.restore("@"), session.fork):
+        faulty.plan(Fault("commit", before=failing(io_failed())))
+        with pytest.raises(BackendError):
+            call()
+    assert kinds_of(store) == []
+    assert session.save({"n": 1}).seq == 2
+
+
+def test_a_fork_whose_source_goes_for_good_meanwhile_writes_nothing(session, store, faulty, backend):
+    """Nothing about the other session changes, so only the source itself can tell."""
+    first = session.save({"n": 0})
+    session.save({"n": 1})
+    session.delete(first)
+    session.undo()
+
+    def lose():
+        store.session("s").delete(first)
+        backend.commit(Batch(claim=Claim("s"), at=1, removals=(CheckpointId(bytes.fromhex(first.id)),)))
+
+    faulty.plan(Fault("commit", before=lose))
+    with pytest.raises(NotFoundError):
+        session.fork(first, session="t")
+    assert [info.id for info in store.sessions()] == ["s"]

@@ -1,0 +1,355 @@
+"""Undo and redo: each operation there and back, what it says, and where it leaves the session."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from tests.unit.store.journal import check_links, current_of, kinds_of
+
+import holdfast
+from holdfast import ConflictError, ErrorCode, Keep, NotFoundError
+from holdfast.storage.records import Query
+
+
+def picture(store, name="s"):
+    """All that people can see of a session."""
+    rows = {cp.id: cp.to_dict() for cp in store.find(session=name)}
+    heads = {each.name: each.head.id for each in store.session(name).branches()}
+    return rows, heads, current_of(store, name)
+
+
+@pytest.fixture
+def lines(session, store):
+    """Two branches, a tag and a pin, four checkpoints on main."""
+    for n in range(4):
+        session.save({"n": n}, f"step {n}")
+    session.fork("#2", "idea").save({"n": 100})
+    session.tag("#1", "golden")
+    session.pin("#3")
+    return session
+
+
+OPERATIONS = {
+    "delete the tip": (lambda s: s.delete("@"), "delete"),
+    "delete in the middle": (lambda s: s.delete("#3", force=True), "delete"),
+    "delete a fork point": (lambda s: s.delete("#2", force=True), "delete"),
+    "delete the first": (lambda s: s.delete("#1"), "delete"),
+    "restore": (lambda s: s.restore("#1"), "restore"),
+    "fork": (lambda s: s.fork("@", "new"), "fork"),
+    "tag": (lambda s: s.tag("@", "b", "a"), "tag"),
+    "untag": (lambda s: s.untag("#1", "golden"), "tag"),
+    "pin": (lambda s: s.pin("@"), "pin"),
+    "unpin": (lambda s: s.unpin("#3"), "pin"),
+    "message": (lambda s: s.annotate("@", message="said better"), "annotate"),
+    "metadata": (lambda s: s.annotate("@", metadata={"a": {"b": [1]}}), "annotate"),
+    "prune": (lambda s: s.prune(Keep(last=2)), "prune"),
+    "clear": (lambda s: s.clear(force=True), "clear"),
+    "switch": (lambda s: s.switch("idea", remember=True), "switch"),
+    "rename": (lambda s: s.rename_branch("main", "trunk"), "rename"),
+    "rename another": (lambda s: s.rename_branch("idea", "plan"), "rename"),
+    "drop": (lambda s: s.delete_branch("idea", force=True), "drop"),
+    "drop the one in use": (lambda s: s.delete_branch("main", force=True), "drop"),
+}
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_every_operation_can_be_undone_and_redone_any_number_of_times(lines, store, name):
+    operate, kind = OPERATIONS[name]
+    before = picture(store)
+    operate(lines)
+    after = picture(store)
+    assert after != before
+    for _ in range(3):
+        undone = lines.undo()
+        assert undone.kind == kind
+        assert picture(store) == before
+        check_links(store)
+        assert lines.redo()[:4] == undone[:4]
+        assert picture(store) == after
+        check_links(store)
+    lines.undo()
+    assert picture(store) == before
+    assert kinds_of(store)[3:] == [kind, *["undo", "redo"] * 3, "undo"]
+
+
+def test_all_of_it_can_be_undone_in_turn_and_redone_in_turn(lines, store):
+    pictures = [picture(store)]
+    for operate, _ in OPERATIONS.values():
+        try:
+            operate(lines)
+        except holdfast.HoldfastError:
+            continue
+        pictures.append(picture(store))
+    assert len(pictures) > 10
+    for wanted in pictures[-2::-1]:
+        lines.undo()
+        assert picture(store) == wanted
+        check_links(store)
+    for wanted in pictures[1:]:
+        lines.redo()
+        assert picture(store) == wanted
+        check_links(store)
+    with pytest.raises(NotFoundError) as caught:
+        lines.redo()
+    assert caught.value.code is ErrorCode.NOTHING_TO_REDO
+
+
+def test_undo_says_what_it_took_back_and_where_the_branch_is(lines, clock):
+    head = lines.checkpoint()
+    made = lines.restore("#1")
+    undone = lines.undo()
+    assert (undone.number, undone.kind, undone.summary) == (4, "restore", "restore #1 on branch 'main' as #7")
+    assert undone.at == made.stored_at
+    assert undone.head == head
+    assert lines.redo().head.id == made.id
+
+
+def test_saves_are_not_undone(session, store):
+    session.save({"n": 0})
+    session.save({"n": 1})
+    with pytest.raises(NotFoundError) as caught:
+        session.undo()
+    assert caught.value.code is ErrorCode.NOTHING_TO_UNDO
+    assert "restore('@-')" in caught.value.hint
+    with pytest.raises(NotFoundError) as caught:
+        session.redo()
+    assert caught.value.code is ErrorCode.NOTHING_TO_REDO
+    with pytest.raises(NotFoundError) as caught:
+        store.session("nobody").undo()
+    assert caught.value.code is ErrorCode.SESSION_MISSING
+    assert [each.id for each in store.sessions()] == ["s"]
+
+
+def test_sessions_have_logs_of_their_own(session, store):
+    session.save({})
+    session.tag("@", "a")
+    copy = session.fork("@", session="t")
+    assert session.undo().kind == "tag"
+    assert copy.undo().kind == "fork"
+    assert copy.branches() == []
+    with pytest.raises(NotFoundError):
+        copy.undo()
+
+
+def test_a_new_operation_ends_redo(session):
+    session.save({})
+    session.tag("@", "a")
+    session.undo()
+    session.tag("@", "b")
+    with pytest.raises(NotFoundError) as caught:
+        session.redo()
+    assert caught.value.code is ErrorCode.NOTHING_TO_REDO
+    assert session.checkpoint().tags == ("b",)
+
+
+def test_a_save_does_not_end_undo_or_redo_of_what_it_does_not_touch(session):
+    session.save({"n": 0})
+    session.tag("#1", "a")
+    session.save({"n": 1})
+    session.undo()
+    session.save({"n": 2})
+    session.redo()
+    assert session.checkpoint("#1").tags == ("a",)
+    assert session.load() == {"n": 2}
+
+
+def test_undoing_a_restore_goes_back_to_the_head_before_and_the_session_expects_it(session, store):
+    session.save({"n": 0})
+    head = session.save({"n": 1})
+    made = session.restore("#1")
+    session.undo()
+    assert not session.exists(made)
+    assert session.load() == {"n": 1}
+    assert session.save({"n": 2}).prev == head.id
+
+
+def test_undoing_something_else_does_not_make_a_session_expect_what_it_has_not_seen(session, store):
+    session.save({"n": 0})
+    session.tag("@", "a")
+    store.session("s").save({"n": 1})
+    session.undo()
+    with pytest.raises(ConflictError):
+        session.save({"n": 2})
+
+
+def test_what_was_deleted_comes_back_even_if_the_branch_went_on_without_it(session, store):
+    session.save({"n": 0})
+    lost = session.save({"n": 1})
+    session.delete("@")
+    newest = session.save({"n": 2})
+    undone = session.undo()
+    assert undone.head == newest
+    assert session.load(lost) == {"n": 1}
+    assert [cp.seq for cp in session.log()] == [3, 1]
+    check_links(store)
+    session.redo()
+    assert not session.exists(lost)
+    assert session.checkpoint() == newest
+    check_links(store)
+
+
+def test_what_was_cleared_comes_back_beside_a_new_beginning(session, store):
+    session.save({"n": 0})
+    session.fork("@", "idea")
+    session.clear()
+    new = session.save({"n": 1})
+    session.undo()
+    assert {each.name: each.head.seq for each in session.branches()} == {"idea": 2, "main": 3}
+    assert session.checkpoint() == new
+    assert session.load("#1") == {"n": 0}
+    check_links(store)
+
+
+def test_a_checkpoint_that_was_saved_onto_a_deleted_one_follows_it_again(session, store):
+    first, second = session.save({"n": 0}), session.save({"n": 1})
+    other = store.session("s")
+    other.load()
+    session.delete(second)
+    child = other.save({"n": 2}, on_conflict="fork")
+    assert (child.prev, child.skipped) == (first.id, 1)
+    session.undo()
+    again = session.checkpoint(child)
+    assert (again.prev, again.skipped) == (second.id, 0)
+    session.redo()
+    assert (session.checkpoint(child).prev, session.checkpoint(child).skipped) == (first.id, 1)
+    check_links(store)
+
+
+def test_deletions_undone_in_turn_lead_through_what_is_still_deleted(session, store):
+    cps = [session.save({"n": n}) for n in range(5)]
+    session.delete(cps[1])
+    session.delete(cps[2])
+    session.delete(cps[3])
+    assert (session.checkpoint().prev, session.checkpoint().skipped) == (cps[0].id, 3)
+    session.undo()
+    session.undo()
+    assert [cp.seq for cp in session.log()] == [5, 4, 3, 1]
+    assert (session.checkpoint("#3").prev, session.checkpoint("#3").skipped) == (cps[0].id, 1)
+    check_links(store)
+    session.undo()
+    assert [cp.seq for cp in session.log()] == [5, 4, 3, 2, 1]
+
+
+def test_a_redone_deletion_counts_from_the_redo(session, store):
+    """gc goes by the time of the operation that hid a row: the time of grace begins anew."""
+    session.save({"n": 0})
+    session.delete("@")
+    session.undo()
+    session.redo()
+    with store._backend.reader() as reader:
+        (row,) = reader.checkpoints(Query(session="s", include_hidden=True))
+    assert row.hidden == 3
+    assert kinds_of(store) == ["delete", "undo", "redo"]
+
+
+def test_a_session_on_a_branch_that_undo_removed_does_not_begin_a_new_line_unasked(session):
+    session.save({"n": 0})
+    idea = session.fork("@", "idea")
+    assert idea.undo().head is None
+    with pytest.raises(ConflictError) as caught:
+        idea.save({"n": 1})
+    assert caught.value.code is ErrorCode.BRANCH_MOVED
+    kept = idea.save({"n": 1}, on_conflict="fork")
+    assert (kept.branch, kept.prev, kept.skipped) == ("idea-1", session.checkpoint("#1").id, 1)
+
+
+def test_redoing_a_clear_leaves_a_session_that_can_begin_again(session):
+    session.save({"n": 0})
+    session.clear()
+    assert session.undo().head.seq == 1
+    assert session.redo().head is None
+    assert session.save({"n": 1}).parents == ()
+
+
+def test_undoing_a_rename_or_a_switch_takes_the_session_along(session, store):
+    session.save({"n": 0})
+    session.fork("@", "idea")
+    session.rename_branch("main", "trunk")
+    session.undo()
+    assert session.branch == current_of(store) == "main"
+    session.redo()
+    assert session.branch == current_of(store) == "trunk"
+    session.switch("idea", remember=True)
+    session.undo()
+    assert session.branch == current_of(store) == "trunk"
+    assert session.save({"n": 1}).prev == session.checkpoint("#1").id
+
+
+def test_undoing_the_deletion_of_a_branch_does_not_pull_others_onto_it(session, store):
+    session.save({"n": 0})
+    session.fork("@", "idea")
+    session.switch("idea", remember=True)
+    session.switch("main")
+    session.delete_branch("idea", force=True)
+    assert current_of(store) == "main"
+    session.undo()
+    assert (session.branch, current_of(store)) == ("main", "idea")
+
+
+def test_operations_lists_what_was_done_newest_first(lines, clock):
+    lines.restore("#1")
+    lines.rename_branch("idea", "plan")
+    lines.delete_branch("plan", force=True)
+    lines.undo()
+    lines.undo()
+    lines.redo()
+    lines.fork("#1", session="t")
+    lines.delete("#2", force=True)
+    lines.annotate("@", message="x")
+    lines.unpin("#3")
+    lines.switch("plan", remember=True)
+    lines.clear(force=True)
+    listed = lines.operations(limit=None)
+    assert [(each.number, each.summary, each.undoable) for each in reversed(listed)] == [
+        (1, "fork #2 to branch 'idea'", True),
+        (2, "tag #1 +golden", True),
+        (3, "pin #3", True),
+        (4, "restore #1 on branch 'main' as #7", True),
+        (5, "rename branch 'idea' to 'plan'", False),
+        (6, "delete branch 'plan' (at #6)", False),
+        (7, "undo of delete branch 'plan' (at #6)", False),
+        (8, "undo of rename branch 'idea' to 'plan'", False),
+        (9, "redo of rename branch 'idea' to 'plan'", True),
+        (10, "delete #2", True),
+        (11, "annotate #7", True),
+        (12, "unpin #3", True),
+        (13, "switch from 'main' to 'plan'", True),
+        (14, "clear 6 checkpoints", True),
+    ]
+    assert lines.operations(limit=2) == listed[:2]
+    assert len(lines.operations()) == 14
+    assert listed[0].at > listed[1].at
+    assert [each.undoable for each in lines.operations(limit=6)] == [True] * 6
+
+
+def test_a_session_that_does_not_exist_has_no_operations(store):
+    assert store.session("nobody").operations() == []
+    with pytest.raises(holdfast.InvalidInputError):
+        store.session("nobody").operations(limit=0)
+
+
+def test_the_async_session_goes_there_and_back(tmp_path):
+    async def main():
+        async with holdfast.aopen(tmp_path / "a.db", durability="process") as store:
+            s = store.session("x")
+            await s.save({"n": 0})
+            await s.save({"n": 1})
+            idea = await s.fork("#1", "idea")
+            assert (idea.branch, await idea.load()) == ("idea", {"n": 0})
+            assert (await s.restore("#1")).seq == 4
+            assert (await s.undo()).kind == "restore"
+            assert (await s.redo()).kind == "restore"
+            assert (await s.pin("@")).pinned
+            assert not (await s.unpin("@")).pinned
+            assert (await s.switch("idea", remember=True)).seq == 3
+            assert (await s.rename_branch("idea", "plan")).name == "plan"
+            assert s.branch == "plan"
+            assert [each.name for each in await s.branches()] == ["main", "plan"]
+            assert (await s.delete_branch("plan", force=True)).seq == 3
+            await s.switch("main")
+            assert await s.clear() == 4
+            assert (await s.undo()).kind == "clear"
+            assert (await s.operations(limit=1))[0].summary == "undo of clear 4 checkpoints"
+
+    asyncio.run(main())

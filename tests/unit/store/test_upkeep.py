@@ -1,0 +1,364 @@
+"""Retention that looks after itself: `store.session(keep=...)`."""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+
+import pytest
+from tests.unit.store.journal import check_links, kinds_of
+
+import holdfast
+from holdfast import Keep
+from holdfast.backends.sqlite import SqliteBackend
+from holdfast.errors import HoldfastWarning
+from holdfast.objects.verified import read_chunk
+from holdfast.storage.records import Query
+from holdfast.store import collecting, pruning, upkeep
+
+
+def rows_of(store, name="s"):
+    """Every row there is, hidden ones too."""
+    with store._backend.reader() as reader:
+        return reader.checkpoints(Query(session=name, include_hidden=True))
+
+
+def steps(session):
+    return [each.step for each in session.log()]
+
+
+def state(n):
+    """Big enough for chunks of its own, and unlike all others."""
+    return {"n": n, "text": [f"{n} {each} {each * 7919 * (n + 1) % 100_003}" for each in range(400)]}
+
+
+@pytest.mark.parametrize("most", [1, 3, 10])
+def test_a_cap_is_exact_after_each_save(store, most):
+    session = store.session("s", keep=Keep(at_most=most))
+    for n in range(25):
+        session.save({"n": n}, step=n)
+        assert steps(session) == list(range(n, max(-1, n - most), -1))
+        # For good, not hidden: nobody asked for it, so nobody will ask for it back.
+        assert len(rows_of(store)) == min(n + 1, most)
+    check_links(store)
+    assert [session.load(each)["n"] for each in session.log()] == list(range(24, 24 - most, -1))
+    assert set(kinds_of(store)) == {"retire"}
+
+
+def test_what_is_pinned_or_a_tip_stays_and_costs_nothing_newer_its_place(store):
+    session = store.session("s", keep=Keep(at_most=3))
+    session.save({"n": 0}, step=0)
+    session.pin("@")
+    other = session.fork(name="side")
+    other.save({"n": "side"}, step=100)
+    for n in range(1, 8):
+        session.save({"n": n}, step=n)
+
+    assert steps(session) == [7, 6, 5, 0]
+    assert steps(other) == [100, 0]
+
+
+def test_an_age_is_kept_to(store, clock):
+    session = store.session("s", keep=Keep(max_age_days=30))
+    for n in range(5):
+        session.save({"n": n}, step=n)
+        clock.now += 10 * 86_400_000_000
+
+    assert steps(session) == [4, 3, 2]
+
+
+def test_a_cap_per_agent_counts_over_all_sessions_of_the_agent(store):
+    keep = Keep(at_most=4, per="agent")
+    for n in range(9):
+        store.session(f"s{n % 3}", agent="scout", keep=keep).save({"n": n}, step=n)
+        store.session("other", agent="ranger").save({"n": n}, step=n)
+
+    # The newest four, and the tips: every session has one.
+    assert sorted(each.step for each in store.find(agent="scout")) == [5, 6, 7, 8]
+    assert len(store.find(agent="ranger")) == 9
+
+
+def test_without_keep_nothing_goes(store):
+    session = store.session("s")
+    for n in range(20):
+        session.save({"n": n}, step=n)
+
+    assert len(session.log()) == 20
+    assert kinds_of(store) == []
+
+
+def test_documents_are_kept_in_bounds_too(store):
+    document = store.session("s", keep=Keep(at_most=3)).document(default={"log": []})
+    for n in range(12):
+        document["log"].append(n)
+        document.save(step=n)
+        assert len(rows_of(store)) == min(n + 1, 3)
+
+    session = store.session("s")
+    assert [session.load(each)["log"][-1] for each in session.log()] == [11, 10, 9]
+
+
+def test_saving_a_state_again_removes_nothing_that_it_relies_on(store):
+    session = store.session("s", keep=Keep(at_most=1))
+    for n in range(40):
+        session.save(state(n % 2), step=n)
+        assert session.load() == state(n % 2)
+
+
+def test_more_than_are_looked_at_each_time_are_looked_at_now_and_then(store, monkeypatch):
+    monkeypatch.setattr(upkeep, "_LOOKED_AT_EACH_SAVE", 8)
+    looks = []
+
+    def counted(*args, **options):
+        looks.append(1)
+        return pruning.retire(*args, **options)
+
+    monkeypatch.setattr(upkeep, "retire", counted)
+    session = store.session("s", keep=Keep(at_most=40))
+    for n in range(200):
+        session.save({"n": n}, step=n)
+        # A share of an eighth, and no more.
+        assert len(rows_of(store)) <= 40 + 40 // 8
+
+    assert len(looks) < 120
+    assert steps(session)[:40] == list(range(199, 159, -1))
+
+
+def test_chunks_go_after_a_while_and_the_store_stays_small(store):
+    session = store.session("s", keep=Keep(at_most=5))
+    sizes = []
+    for n in range(400):
+        session.save(state(n), step=n)
+        sizes.append(store.stats().chunks)
+
+    # As many as 400 states have would be 80 times those of 5; the figure no longer grows.
+    assert max(sizes[200:]) <= max(sizes[:200])
+    assert sizes[-1] < sizes[-1] / 5 * 200
+    assert max(sizes) < 5 * sizes[4] + (upkeep._WORTH_COLLECTING * 4) * sizes[0]
+    assert [session.load(each) for each in session.log()] == [state(n) for n in range(399, 394, -1)]
+    before = store.stats().chunks
+    store.close()
+    assert before < 400 * sizes[0] / 2
+
+
+def test_a_step_is_bounded_however_large_the_store_is(store, monkeypatch):
+    """One save looks into a few chunks, and removes a few, although there are thousands to look at."""
+    crowd = store.session("crowd")
+    for n in range(300):
+        crowd.save(state(n) if n % 2 else {"n": n})
+    # All of them go at once, and their chunks are to be collected.
+    store.session("crowd", keep=Keep(at_most=1)).save({})
+    monkeypatch.setattr(upkeep, "_WORTH_COLLECTING", 1)
+    read = []
+
+    def counted(*args):
+        read.append(1)
+        return read_chunk(*args)
+
+    monkeypatch.setattr(collecting, "read_chunk", counted)
+
+    session = store.session("s", keep=Keep(at_most=1))
+    collected = 0
+    for n in range(600):
+        del read[:]
+        before = store.stats().chunks
+        session.save({"n": n})
+        assert len(read) <= 2 * collecting._STEP
+        assert store.stats().chunks >= before - collecting._STEP
+        collected += store.stats().chunks < before
+
+    assert collected
+
+
+def test_a_step_of_many_small_checkpoints_ends(store, monkeypatch):
+    crowd = store.session("crowd")
+    for n in range(700):
+        crowd.save({"n": n})
+    with store._backend.collection() as collection:
+        seen = []
+        mark = collection.mark
+
+        def counted(names):
+            seen.append(1)
+            return mark(names)
+
+        monkeypatch.setattr(collection, "mark", counted)
+        for _ in collecting._marking(store._backend, collection, collecting.silent, without=frozenset()):
+            assert len(seen) <= 2 * collecting._STEP
+            del seen[:]
+        assert len(seen) < 700
+
+
+def is_collecting(store):
+    kept = store._parts.upkeep._upkeep
+    return kept is not None and kept._collecting is not None
+
+
+def slowly(monkeypatch):
+    """Begin a collection soon, and take many saves for it."""
+    monkeypatch.setattr(upkeep, "_WORTH_COLLECTING", 4)
+    monkeypatch.setattr(collecting, "_STEP", 1)
+
+
+def test_trouble_is_a_warning_at_the_line_that_saved_and_the_save_stays(tmp_path, monkeypatch):
+    monkeypatch.setattr(upkeep, "_WORTH_COLLECTING", 1)
+    with holdfast.open(tmp_path / "store", durability="process") as store:
+        session = store.session("s")
+        pinned = session.save(state(0))
+        session.pin("@")
+        backend = store._backend
+        assert isinstance(backend, SqliteBackend)
+        with backend._borrowed() as connection:
+            # What the pinned one needs is lost, behind the back of everything.
+            connection.execute("DELETE FROM chunks")
+        session = store.session("s", keep=Keep(at_most=2))
+
+        def save_all():
+            for n in range(1, 20):
+                session.save(state(n))
+
+        with pytest.warns(HoldfastWarning, match="old checkpoints of session 's' stay.*damaged") as seen:
+            save_all()
+
+        assert {warning.filename for warning in seen} == {__file__}
+        assert session.load() == state(19)
+        assert [each.seq for each in session.log()] == [20, 19, pinned.seq]
+
+
+def test_the_warning_of_a_document_names_the_line_that_saved(store):
+    document = store.session("s", keep=Keep(at_most=2, per="agent")).document(default={})
+    document["n"] = 1
+    with pytest.warns(HoldfastWarning, match="belongs to no agent") as seen:
+        document.save()
+
+    assert seen[0].filename == __file__
+    assert store.session("s").load() == {"n": 1}
+
+
+def test_several_threads_keep_to_the_cap_together(store):
+    errors = []
+
+    def work(name, thread):
+        try:
+            session = store.session(name, branch=f"b{thread}", keep=Keep(at_most=6))
+            session.checkpoint()
+            for n in range(60):
+                session.save(state(n), step=n)
+        except BaseException as error:
+            errors.append(error)
+
+    for each in range(4):
+        started = store.session(f"t{each % 2}")
+        if each < 2:
+            started.save({"n": -1})
+        started.fork(name=f"b{each}")
+    threads = [threading.Thread(target=work, args=(f"t{each % 2}", each)) for each in range(4)]
+    with warnings.catch_warnings():
+        # Warnings of other threads would be lost otherwise.
+        warnings.simplefilter("error")
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    assert errors == []
+    for name in ("t0", "t1"):
+        # Tips may lie beyond the cap: nothing else does.
+        assert store.session(name).prune(Keep(at_most=6), dry_run=True).deleted == 0
+        assert 6 <= len(rows_of(store, name)) <= 9
+        check_links(store, name)
+        for branch in store.session(name).branches():
+            there = store.session(name, branch=branch.name)
+            assert there.load()["n"] == (-1 if branch.name == "main" else 59)
+            assert all(there.load(each)["n"] >= -1 for each in there.log())
+
+
+def test_a_fork_of_the_process_goes_on_on_both_sides(tmp_path, monkeypatch):
+    slowly(monkeypatch)
+    with holdfast.open(tmp_path / "store", durability="process") as store:
+        session = store.session("parent", keep=Keep(at_most=3))
+        for n in range(12):
+            session.save(state(n), step=n)
+        # A collection is under way, and has a connection.
+        assert is_collecting(store)
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                warnings.simplefilter("error")
+                mine = store.session("child", keep=Keep(at_most=2))
+                for n in range(30):
+                    mine.save(state(n), step=n)
+                status = 0 if len(mine.log()) == 2 and mine.load() == state(29) else 2
+                store.close()
+            finally:
+                os._exit(status)
+        for n in range(12, 40):
+            session.save(state(n), step=n)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert [session.load(each)["n"] for each in session.log()] == [39, 38, 37]
+        assert len(store.find(session="child")) == 2
+
+
+def test_a_fork_from_another_thread_does_not_wait_for_a_collection(tmp_path, monkeypatch):
+    slowly(monkeypatch)
+    with holdfast.open(tmp_path / "store", durability="process") as store:
+        session = store.session("s", keep=Keep(at_most=3))
+        for n in range(12):
+            session.save(state(n), step=n)
+        assert is_collecting(store)
+        waited = []
+        backend = store._backend
+        assert isinstance(backend, SqliteBackend)
+        pool = backend._pool
+
+        def waits(left):
+            waited.append(left)
+
+        monkeypatch.setattr(pool._changed, "wait", waits)
+
+        def fork():
+            child = os.fork()
+            if child == 0:
+                os._exit(0)
+            os.waitpid(child, 0)
+
+        thread = threading.Thread(target=fork)
+        thread.start()
+        thread.join()
+        assert waited == []
+        # And it is taken up again, without a word.
+        for n in range(12, 60):
+            session.save(state(n), step=n)
+        assert session.load() == state(59)
+
+
+def test_closing_ends_a_collection_that_is_under_way(store, monkeypatch):
+    slowly(monkeypatch)
+    session = store.session("s", keep=Keep(at_most=3))
+    for n in range(12):
+        session.save(state(n))
+    kept = store._parts.upkeep._upkeep
+    assert kept._collecting is not None
+    store.close()
+    assert kept._collecting is None
+    store.close()
+
+
+def test_an_async_session_keeps_to_it_as_well(tmp_path):
+    import anyio
+
+    async def main():
+        async with holdfast.aopen(tmp_path / "store", durability="process") as store:
+            session = store.session("s", keep=Keep(at_most=3))
+            for n in range(8):
+                await session.save({"n": n}, step=n)
+            return [each.step for each in await session.log()]
+
+    assert anyio.run(main) == [7, 6, 5]
+
+
+def test_a_policy_that_is_none_is_refused_at_once(store):
+    with pytest.raises(holdfast.InvalidInputError, match="a policy must be a Keep, not dict"):
+        store.session("s", keep={"at_most": 3})

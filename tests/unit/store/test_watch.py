@@ -1,0 +1,282 @@
+"""watch: checkpoints as they come, from this process and from others, none missed and none twice."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import holdfast
+from holdfast import InvalidInputError, Keep, StateError
+from holdfast.backends.memory import MemoryBackend
+from holdfast.store import watching
+
+
+def names(found):
+    return [(each.session, each.seq) for each in found]
+
+
+def test_it_begins_now_and_ends_when_nothing_came(store):
+    session = store.session("s")
+    session.save({"n": 0})
+    stream = store.watch(timeout=0)
+    session.save({"n": 1})
+    store.session("t").save({"n": 2})
+
+    assert names(stream) == [("s", 2), ("t", 1)]
+    assert list(store.watch(timeout=0)) == []
+
+
+def test_after_a_checkpoint_comes_what_was_saved_later(store):
+    session = store.session("s")
+    made = [session.save({"n": n}) for n in range(5)]
+
+    assert names(store.watch(after=made[1], timeout=0)) == [("s", 3), ("s", 4), ("s", 5)]
+    assert list(store.watch(after=made[4], timeout=0)) == []
+
+
+def test_one_session_is_watched_alone(store):
+    stream = store.watch(session="t", timeout=0)
+    for n in range(6):
+        store.session("st"[n % 2]).save({"n": n})
+
+    assert names(stream) == [("t", 1), ("t", 2), ("t", 3)]
+
+
+def test_records_are_those_that_find_gives(store):
+    stream = store.watch(timeout=0)
+    store.session("s", agent="scout").save({"n": 1}, "hello", tags=["a"], metadata={"x": 1})
+    (seen,) = stream
+
+    assert seen == store.find()[0]
+    assert (seen.agent, seen.message, seen.tags) == ("scout", "hello", ("a",))
+
+
+@pytest.mark.parametrize("page", [1, 2, 3, 256])
+def test_more_than_a_page_comes_whole_and_in_order(store, monkeypatch, page):
+    monkeypatch.setattr(watching, "_PAGE", page)
+    everything, one = store.watch(timeout=0), store.watch(session="a", timeout=0)
+    for n in range(12):
+        store.session("ab"[n % 3 == 0]).save({"n": n})
+
+    assert len(names(everything)) == 12
+    assert [each.seq for each in one] == list(range(1, 9))
+
+
+def test_what_was_removed_before_it_was_seen_is_left_out_and_nothing_waits_for_it(store):
+    stream = store.watch(timeout=0)
+    session = store.session("s")
+    for n in range(5):
+        session.save({"n": n})
+    session.delete("#5")
+    session.prune(Keep(last=2))
+
+    assert [each.seq for each in stream] == [3, 4]
+    assert list(store.watch(after=session.checkpoint("#4"), timeout=0)) == []
+
+
+def test_what_undo_brings_back_does_not_come_again(store):
+    session = store.session("s")
+    session.save({"n": 0})
+    session.save({"n": 1})
+    stream = store.watch(timeout=0)
+    session.delete("@")
+    session.undo()
+    session.tag("@", "x")
+
+    assert list(stream) == []
+
+
+def test_forks_and_restores_are_checkpoints_too(store):
+    session = store.session("s")
+    session.save({"n": 0})
+    stream = store.watch(timeout=0)
+    session.fork("@", "side")
+    session.restore("#1")
+
+    assert [each.trigger for each in stream] == ["fork", "restore"]
+
+
+def test_a_thread_that_saves_wakes_one_that_waits(store):
+    seen = []
+    stream = store.watch(timeout=30)
+
+    def watch():
+        for checkpoint in stream:
+            seen.append(checkpoint.seq)
+            if checkpoint.seq == 3:
+                return
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    for n in range(3):
+        store.session("s").save({"n": n})
+    thread.join()
+
+    assert seen == [1, 2, 3]
+
+
+def test_another_process_is_seen(tmp_path):
+    path = str(tmp_path / "store")
+    with holdfast.open(path) as store:
+        stream = store.watch(timeout=60)
+        program = (
+            "import holdfast, sys\n"
+            "with holdfast.open(sys.argv[1]) as store:\n"
+            "    for n in range(3): store.session('other').save({'n': n}, f'from {n}')\n"
+        )
+        child = subprocess.Popen([sys.executable, "-c", program, path])
+        seen = [next(stream).message for _ in range(3)]
+        child.wait()
+
+    assert seen == ["from 0", "from 1", "from 2"]
+
+
+def test_a_store_that_is_closed_ends_it_with_an_error(store):
+    stream = store.watch()
+    store.session("s").save({})
+    next(stream)
+    store.close()
+
+    with pytest.raises(StateError):
+        next(stream)
+
+
+@pytest.mark.parametrize("timeout", [-1, "5", True, math.nan])
+def test_a_time_that_is_none_is_refused_at_once(store, timeout):
+    with pytest.raises(InvalidInputError, match="timeout"):
+        store.watch(timeout=timeout)
+
+
+def test_what_it_begins_after_must_be_a_checkpoint(store):
+    with pytest.raises(InvalidInputError, match="after"):
+        store.watch(after="#1")
+    with pytest.raises(InvalidInputError, match="session"):
+        store.watch(session=7)
+
+
+def test_others_that_are_busy_do_not_keep_it_from_ending(store, monkeypatch):
+    """The time counts from the last that was shown, however much else is saved meanwhile."""
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    pages = watching.Watch(store._backend, after=None, session="quiet")
+    real = pages.next_page
+
+    def busy(timeout):
+        assert timeout <= watching.LONGEST_WAIT
+        now[0] += 0.4
+        store.session("loud").save({"at": now[0]})
+        return real(0)
+
+    monkeypatch.setattr(pages, "next_page", busy)
+
+    assert list(watching.each(pages, 3.0)) == []
+    assert 3.0 <= now[0] <= 4.0
+
+
+@given(st.lists(st.sampled_from(["save a", "save b", "look", "delete"]), max_size=30), st.integers(1, 4))
+def test_every_checkpoint_comes_once_and_in_order(actions, page):
+    with pytest.MonkeyPatch.context() as patch, holdfast.Store(MemoryBackend()) as store:
+        patch.setattr(watching, "_PAGE", page)
+        pages = store._pages(None, None)
+        seen: list[str] = []
+        expected: list[str] = []
+        waiting: list[str] = []
+
+        def look():
+            while found := pages.next_page(0):
+                seen.extend(each.id for each in found)
+            expected.extend(waiting)
+            waiting.clear()
+
+        for n, action in enumerate(actions):
+            if action.startswith("save"):
+                waiting.append(store.session(action[-1]).save({"n": n}).id)
+            elif action == "look":
+                look()
+            elif waiting:
+                gone = waiting.pop()
+                (row,) = [each for each in store.find() if each.id == gone]
+                store.session(row.session).delete(gone)
+        look()
+        assert seen == expected
+
+
+def test_async_sees_the_same(tmp_path):
+    async def main():
+        async with holdfast.aopen(tmp_path / "a.db", durability="process") as store:
+            first = await store.session("s").save({"n": 0})
+            seen = []
+
+            async def watch(started):
+                started.set()
+                async for checkpoint in store.watch(after=first, timeout=30):
+                    seen.append(checkpoint.seq)
+                    if checkpoint.seq == 4:
+                        return
+
+            async with anyio.create_task_group() as group:
+                started = anyio.Event()
+                group.start_soon(watch, started)
+                await started.wait()
+                for n in range(3):
+                    await store.session("s").save({"n": n + 1})
+            assert [each async for each in store.watch(timeout=0)] == []
+            return seen
+
+    assert anyio.run(main) == [2, 3, 4]
+
+
+def test_async_can_be_cancelled_while_it_waits(tmp_path):
+    async def main():
+        async with holdfast.aopen(tmp_path / "a.db", durability="process") as store:
+            ended = []
+            async with anyio.create_task_group() as group:
+
+                async def watch():
+                    try:
+                        async for _ in store.watch():
+                            pass
+                    finally:
+                        ended.append(True)
+
+                group.start_soon(watch)
+                await anyio.sleep(0.01)
+                group.cancel_scope.cancel()
+            # And the store is as good as before.
+            await store.session("s").save({"n": 1})
+            return ended, await store.session("s").load()
+
+    assert anyio.run(main) == ([True], {"n": 1})
+
+
+def test_async_refuses_what_the_other_refuses(tmp_path):
+    async def main():
+        async with holdfast.aopen(tmp_path / "a.db", durability="process") as store:
+            with pytest.raises(InvalidInputError):
+                store.watch(timeout=-1)
+
+    anyio.run(main)
+
+
+def test_a_process_that_forks_watches_on_both_sides(tmp_path):
+    with holdfast.open(tmp_path / "store", durability="process") as store:
+        stream = store.watch(timeout=30)
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                status = 0 if next(stream).session == "s" else 2
+            finally:
+                os._exit(status)
+        store.session("s").save({})
+        assert next(stream).session == "s"
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
