@@ -21,8 +21,19 @@ have the same methods with the same arguments, to be awaited. Errors have [a pag
 
 <!-- Written by tools/api_doc.py; change the docstrings instead. -->
 """
-FUNCTIONS = ("open", "aopen", "register")
-CLASSES = ("Store", "Session", "Document", "Checkpoint", "SessionInfo", "Opaque")
+FUNCTIONS = ("open", "aopen", "register", "parse_time")
+CLASSES = (
+    "Store",
+    "Session",
+    "Document",
+    "Checkpoint",
+    "Keep",
+    "SessionInfo",
+    "BranchInfo",
+    "Undone",
+    "OperationInfo",
+    "Opaque",
+)
 
 
 def page() -> str:

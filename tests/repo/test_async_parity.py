@@ -25,9 +25,9 @@ def parameters(function: object) -> list[tuple[str, str, object]]:
 
 
 def awaitable(function: Any) -> bool:
-    # A method may do its first half when it is called, and return a coroutine for the second.
+    # A method may do its first half when it is called, and return a coroutine for the second, or give many to await.
     returns = str(inspect.signature(function).return_annotation)
-    return inspect.iscoroutinefunction(function) or returns.startswith("Coroutine[")
+    return inspect.iscoroutinefunction(function) or returns.startswith(("Coroutine[", "AsyncIterator["))
 
 
 def differences(sync: type, twin: type) -> list[str]:

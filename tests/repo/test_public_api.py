@@ -17,7 +17,10 @@ LIST = Path(__file__).with_name("public_api.txt")
 # Part of the public contract: programs rely on these names, and docs/architecture.md explains them.
 METHODS = {
     "Store": "backup close find projects session sessions stats url",
-    "Session": "annotate checkpoint delete document exists load log save tag untag",
+    "Session": (
+        "annotate branches checkpoint clear delete delete_branch document exists fork load log operations pin redo "
+        "rename_branch restore save switch tag undo unpin untag"
+    ),
     "Document": "changes plain save",
     "Checkpoint": (
         "agent app_version branch cost_usd created_at duration_ms id key message metadata parent parents pinned "

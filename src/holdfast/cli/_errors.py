@@ -22,7 +22,7 @@ from holdfast.errors import ErrorCode, HoldfastError
 
 EXIT_CODES = {
     0: "done",
-    1: "ran, and the answer is no (the demo lost a step)",
+    1: "ran, and the answer is no (verify found damage, the demo lost a step)",
     2: "the command line or its input cannot be used",
     4: "nothing there: session, branch, checkpoint, or nothing matched the filters",
     5: "conflict: another writer was first",
@@ -32,6 +32,7 @@ EXIT_CODES = {
     9: "stored bytes are damaged",
     10: "no store here",
     11: "the store is locked",
+    20: "needs a confirmation, and nobody gave it",
     70: "a bug in holdfast",
     130: "interrupted",
     141: "the reader of the output went away",
@@ -71,7 +72,10 @@ def run_guarded(settings: Settings, action: Callable[[], int | None]) -> int:
 def describe(error: BaseException) -> dict[str, Any]:
     """The record of a failure, with the fields that every surface shows."""
     if isinstance(error, HoldfastError):
-        return error.to_dict()
+        from holdfast.cli._words import in_shell_words
+
+        record = error.to_dict()
+        return record | {"hint": in_shell_words(record["hint"])}
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         hint = "holdfast --help lists the commands; holdfast demo shows them at work"
         return _record(ErrorCode.BAD_ARGUMENT, "no command given", hint, 2, help=error.format_message())
@@ -98,6 +102,11 @@ def _usage(error: click.ClickException) -> dict[str, Any]:
         named = error.param.get_error_hint(ctx).replace("'", "") if ctx else error.param.name
         message = f"missing {named}" if isinstance(error, click.MissingParameter) else f"{named}: {message}"
     called = ctx.command_path if ctx else "holdfast"
+    if isinstance(error, click.MissingParameter) and error.param is not None and error.param.name == "ref":
+        # `holdfast restore #12` is a comment to most shells, and the number never gets here.
+        return _record(
+            ErrorCode.BAD_ARGUMENT, message, f"a number needs quotes in a shell: {called} '#12'", 2
+        )
     hint = did_you_mean(candidates) or f"{called} --help shows how it is called"
     return _record(ErrorCode.BAD_ARGUMENT, message, hint, 2, candidates=candidates)
 

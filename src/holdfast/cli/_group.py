@@ -14,12 +14,16 @@ from typing import Any, NamedTuple, NoReturn
 
 import click
 
+from holdfast.cli._completing import complete_branch, complete_session
 from holdfast.cli._errors import run_guarded
 from holdfast.cli._settings import peek, shared_options
 from holdfast.cli._suggest import close_names
 
 PROGRAM = "holdfast"
-_COMPLETE = "_HOLDFAST_COMPLETE"
+_COMPLETERS = {"session": complete_session, "branch": complete_branch}
+
+COMPLETE = "_HOLDFAST_COMPLETE"
+"""Set by a completion script: the program is asked what could be typed next."""
 
 
 class Entry(NamedTuple):
@@ -35,7 +39,7 @@ class HoldfastCommand(click.Command):
 
     def __init__(self, *args: Any, **attributes: Any) -> None:
         super().__init__(*args, **attributes)
-        self.shared = shared_options()
+        self.shared = shared_options(_COMPLETERS)
         self.params.extend(self.shared)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -50,7 +54,7 @@ class LazyGroup(click.Group):
     def __init__(self, *args: Any, table: Mapping[str, Entry], **attributes: Any) -> None:
         super().__init__(*args, **attributes)
         self.table = table
-        self.params.extend(shared_options())
+        self.params.extend(shared_options(_COMPLETERS))
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names, in the order of the table."""
@@ -98,10 +102,8 @@ class LazyGroup(click.Group):
     ) -> NoReturn:
         """Run the program and end the process with the exit code of what happened."""
         argv = list(sys.argv[1:] if args is None else args)
-        if instruction := os.environ.get(_COMPLETE):
-            from click.shell_completion import shell_complete
-
-            sys.exit(shell_complete(self, {}, PROGRAM, _COMPLETE, instruction))
+        if instruction := os.environ.get(COMPLETE):
+            _answer_shell(self, instruction)
         del prog_name  # the program has one name, however it was started
         extra.pop("standalone_mode", None)
         settings = peek(argv)
@@ -115,6 +117,18 @@ class LazyGroup(click.Group):
                 return end.exit_code
 
         sys.exit(run_guarded(settings, action))
+
+
+def _answer_shell(group: LazyGroup, instruction: str) -> NoReturn:
+    from click.shell_completion import shell_complete
+
+    # Imported for bash, whose way of asking it changes.
+    __import__("holdfast.cli.completion")
+    try:
+        code = shell_complete(group, {}, PROGRAM, COMPLETE, instruction)
+    except Exception:  # noqa: BLE001 - whatever half a command line leads to, nothing may appear in the middle of it
+        code = 1
+    sys.exit(code)
 
 
 def _write_options(

@@ -11,7 +11,7 @@ import math
 import re
 import sys
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, NoReturn
 
 from holdfast.errors import ErrorCode, InvalidInputError
@@ -24,12 +24,12 @@ MAX_BYTES = 256 << 20
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|-?[A-Za-z]+|-?[0-9][0-9.eE+-]*', re.DOTALL)
 
 
-def read_state(source: str) -> Any:
-    """The JSON value in a file, or on stdin for `-`."""
-    return parse_json(_read(source), "stdin" if source == "-" else source)
+def read_state(source: str, what: str = "state") -> Any:
+    """The JSON value in a file, or on stdin for `-`; `what` is the option that asked for it."""
+    return parse_json(_read(source, what), "stdin" if source == "-" else source)
 
 
-def _read(source: str) -> bytes:
+def _read(source: str, what: str) -> bytes:
     try:
         if source == "-":
             # No stdin at all is what a shell gives for <&- and some daemons for everything.
@@ -39,12 +39,12 @@ def _read(source: str) -> bytes:
                 data = file.read(MAX_BYTES + 1)
     except OSError as error:
         _refuse(
-            f"the state could not be read from {source}: {error.strerror or error}",
-            "--state takes a JSON file, or -",
+            f"the {what} could not be read from {source}: {error.strerror or error}",
+            f"--{what} takes a JSON file, or -",
         )
     if len(data) > MAX_BYTES:
         _refuse(
-            f"the state in {source} has more than {MAX_BYTES >> 20} MiB",
+            f"the {what} in {source} has more than {MAX_BYTES >> 20} MiB",
             "save large states with the Python API",
             code=ErrorCode.VALUE_TOO_LARGE,
         )
@@ -164,26 +164,19 @@ def parse_tags(items: Iterable[str]) -> list[str]:
 
 
 def parse_time(text: str, option: str, *, end: bool = False) -> tuple[datetime, bool]:
-    """An ISO time, and whether something had to be assumed about it.
+    """A time as people write it, and whether something had to be assumed about it.
 
     Without a zone it is local time. A date alone is its first moment, or its last one where a range ends.
     """
+    from holdfast import parse_time as parsed
+
+    moment = parsed(text, end=end, what=option)
     try:
-        moment = datetime.fromisoformat(text.strip())
-        day_only = len(text.strip()) <= len("2026-11-15")
-        if day_only and end:
-            moment += timedelta(days=1, microseconds=-1)
-        return moment.astimezone(), day_only or moment.tzinfo is None
-    except (
-        ValueError,
-        OverflowError,
-        OSError,
-    ) as error:  # OSError: a year the platform's clock does not have
-        raise InvalidInputError(
-            f"{option}: {text!r:.60} is not a time: {error}",
-            code=ErrorCode.BAD_ARGUMENT,
-            hint="write an ISO time: 2026-11-15, 2026-11-15T17:00 or 2026-11-15T17:00:00+01:00",
-        ) from error
+        assumed = datetime.fromisoformat(text.strip()).tzinfo is None
+    except ValueError:
+        # Words, which mean something else tomorrow.
+        assumed = True
+    return moment, assumed
 
 
 def _refuse(message: str, hint: str, *, code: ErrorCode = ErrorCode.BAD_ARGUMENT) -> NoReturn:

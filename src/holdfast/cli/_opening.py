@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from holdfast.cli._suggest import close_names, did_you_mean
 from holdfast.errors import ErrorCode, NotFoundError
 
 if TYPE_CHECKING:
-    from holdfast import Session, Store
+    from holdfast import Keep, Session, Store
     from holdfast.cli._settings import Settings
 
 _SHOWN = 5
@@ -27,7 +27,7 @@ def open_existing(settings: Settings) -> Iterator[Store]:
     import holdfast
 
     try:
-        store = holdfast.open(settings.store, create=False)
+        store = holdfast.open(settings.store, create=False, durability=settings.durability)
     except NotFoundError as error:
         if error.code is ErrorCode.STORE_MISSING:
             error.hint = "holdfast init makes a store here; --store or HOLDFAST_STORE names another one"
@@ -38,25 +38,42 @@ def open_existing(settings: Settings) -> Iterator[Store]:
 
 @contextmanager
 def open_or_make(
-    target: str | None, *, first: Callable[[], object] = lambda: None
+    target: str | None,
+    *,
+    first: Callable[[], object] = lambda: None,
+    durability: Literal["power", "process"] = "power",
 ) -> Iterator[tuple[Store, bool]]:
     """A store, and whether it was made just now; `first` is called before one is made, and may refuse."""
     import holdfast
 
     try:
-        store, made = holdfast.open(target, create=False), False
+        store, made = holdfast.open(target, create=False, durability=durability), False
     except NotFoundError as error:
         if error.code is not ErrorCode.STORE_MISSING:
             raise
         first()
-        store, made = holdfast.open(target), True
+        store, made = holdfast.open(target, durability=durability), True
     with store:
         yield store, made
 
 
 def session_of(store: Store, settings: Settings, **labels: str | None) -> Session:
-    """The session and branch that the settings name. Nothing is read yet."""
-    return store.session(settings.session, branch=settings.branch or "main", **labels)
+    """The session that the settings name, with their retention: on the branch they name, or the one in use there."""
+    branch = settings.branch
+    if branch is None:
+        from holdfast.store.surfaces import current_branch
+
+        branch = current_branch(store, settings.session)
+    return store.session(settings.session, branch=branch, keep=retention_of(settings), **labels)
+
+
+def retention_of(settings: Settings) -> Keep | None:
+    """What the settings say about automatic retention; a policy that cannot be carried out is refused."""
+    if not settings.keep:
+        return None
+    from holdfast import Keep
+
+    return Keep(**settings.keep)
 
 
 def missing_session(store: Store, session: str) -> NotFoundError:

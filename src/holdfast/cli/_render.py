@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from holdfast.cli._terminal import (
-    age,
     ellipsis_for,
     escape_controls,
     escape_field,
@@ -37,18 +36,17 @@ _STATUS_STYLE = {"completed": "green", "failed": "red", "interrupted": "yellow",
 
 
 class Column(NamedTuple):
-    """One column of the table for people."""
+    """One column of the table for people; a row is a checkpoint, or whatever else a command lists."""
 
     title: str
-    text: Callable[[Checkpoint], str]
+    text: Callable[[Any], str]
     right: bool = False
     most: int = 20
-    style: Callable[[Checkpoint], str | None] = lambda _: None
+    style: Callable[[Any], str | None] = lambda _: None
 
 
 _ID = Column("ID", lambda c: c.id[:8], style=lambda _: "yellow")
 _SEQ = Column("SEQ", lambda c: f"#{c.seq}", right=True)
-_AGE = Column("AGE", lambda c: age(c.created_at), right=True, style=lambda _: "dim")
 _SESSION = Column("SESSION", lambda c: c.session, most=24)
 _BRANCH = Column("BRANCH", lambda c: c.branch, most=16, style=lambda _: "blue")
 _STEP = Column("STEP", lambda c: "" if c.step is None else str(c.step), right=True)
@@ -75,7 +73,7 @@ def checkpoint_rows(settings: Settings, checkpoints: Iterable[Checkpoint], *, se
     """Write checkpoints as a table for people, or as TSV for programs."""
     if settings.for_people():
         shown = list(checkpoints)
-        columns = [_ID, _SEQ, _AGE, _STEP, _STATUS, _TAGS, _MESSAGE]
+        columns = [_ID, _SEQ, time_column(settings), _STEP, _STATUS, _TAGS, _MESSAGE]
         if sessions:
             columns.insert(2, _SESSION)
         if len({c.branch for c in shown}) > 1:
@@ -87,14 +85,18 @@ def checkpoint_rows(settings: Settings, checkpoints: Iterable[Checkpoint], *, se
         data("\t".join(escape_field(field(checkpoint)) for field in TSV_COLUMNS.values()))
 
 
-def table(settings: Settings, columns: Sequence[Column], checkpoints: Sequence[Checkpoint]) -> Iterable[str]:
+def time_column(settings: Settings) -> Column:
+    """When a row was made (its `created_at`), in the form that the person likes."""
+    title = "AGE" if settings.time == "relative" else "TIME"
+    return Column(title, lambda row: settings.when(row.created_at), right=True, style=lambda _: "dim")
+
+
+def table(settings: Settings, columns: Sequence[Column], rows: Sequence[Any]) -> Iterable[str]:
     """The lines of an aligned table that fits the terminal; the last column takes what is left."""
     mark, on = ellipsis_for(sys.stdout), settings.paints(sys.stdout)
     # A column that is empty in every row would only take room from the message.
-    columns = [c for c in columns if c is columns[-1] or any(c.text(row) for row in checkpoints)]
-    cells = [
-        [shorten(escape_controls(c.text(row)), c.most, mark=mark) for c in columns] for row in checkpoints
-    ]
+    columns = [c for c in columns if c is columns[-1] or any(c.text(row) for row in rows)]
+    cells = [[shorten(escape_controls(c.text(row)), c.most, mark=mark) for c in columns] for row in rows]
     widths = [
         max(text_width(c.title), *(text_width(line[i]) for line in cells)) for i, c in enumerate(columns[:-1])
     ]
@@ -110,7 +112,7 @@ def table(settings: Settings, columns: Sequence[Column], checkpoints: Sequence[C
         return _GAP.join(line).rstrip()
 
     yield joined([c.title for c in columns], ["dim"] * len(columns))
-    for parts, row in zip(cells, checkpoints, strict=True):
+    for parts, row in zip(cells, rows, strict=True):
         yield joined(parts, [c.style(row) for c in columns])
 
 
@@ -126,7 +128,7 @@ def data(text: str, *, color: bool = False) -> None:
 
 def _write(text: str, *, color: bool) -> None:
     if color:
-        click.echo(text, color=True)  # knows how to paint on an old Windows console
+        click.echo(text, file=sys.stdout, color=True)  # knows how to paint on an old Windows console
     else:
         sys.stdout.write(text + "\n")
 

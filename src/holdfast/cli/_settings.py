@@ -6,16 +6,22 @@ variable, and the later one on the line wins over the earlier.
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable, Sequence
-from typing import IO, Any, cast
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from functools import update_wrapper
+from typing import IO, Any, Literal, cast
 
 import click
 from click.core import ParameterSource
 
-from holdfast.cli._terminal import ColorChoice, is_terminal, paint, use_color
+from holdfast.cli._terminal import ColorChoice, TimeChoice, is_terminal, paint, show_time, use_color
 
 DEFAULT_SESSION = "default"
+
+_NO_OPTION = ("HOLDFAST_DURABILITY", "HOLDFAST_KEEP_")
+"""Variables of settings that are no option of every command."""
 
 
 class Settings:
@@ -23,6 +29,8 @@ class Settings:
 
     Attributes:
         typed: The ones that were on the command line.
+        origins: Where each one came from that was on the command line or in a variable.
+        keep: The fields of the `Keep` for automatic retention.
     """
 
     # A plain class: making a dataclass takes as long as reading the rest of this module.
@@ -32,7 +40,39 @@ class Settings:
         self.branch: str | None = None
         self.json = json
         self.color: ColorChoice = "auto"
+        self.no_progress = False
+        self.no_pager = False
+        self.time: TimeChoice = "relative"
+        self.pager = os.environ.get("HOLDFAST_PAGER")
+        self.durability: Literal["power", "process"] = "power"
+        self.keep: dict[str, Any] = {}
         self.typed: set[str] = set()
+        self.origins: dict[str, str] = {}
+
+    def complete(self) -> None:
+        """Fill in from settings files, and from variables that are no option, what nobody has said yet.
+
+        Raises:
+            InvalidInputError: A file or a variable cannot be used (`bad-config`).
+        """
+        from holdfast.cli._config_files import config_files
+
+        files = [file for file in config_files(self.store) if file.exists]
+        if not files and not any(name.startswith(_NO_OPTION) for name in os.environ):
+            return
+        from holdfast.cli._configuration import resolve
+
+        for key, found in resolve({}, files).items():
+            group, _, field = key.rpartition(".")
+            if group:
+                if found.value is not None:
+                    self.keep[field] = found.value
+            elif found.origin != "default" and key not in self.origins:
+                setattr(self, key, found.value)
+
+    def when(self, moment: datetime) -> str:
+        """A time in a table, as the person likes it."""
+        return show_time(moment, self.time)
 
     def paints(self, stream: IO[str]) -> bool:
         """Whether text for people is coloured on `stream`."""
@@ -61,16 +101,40 @@ def peek(argv: Sequence[str]) -> Settings:
     return settings
 
 
-def shared_options() -> list[click.Option]:
-    """New instances of the options that every command takes."""
+def shared_options(completers: Mapping[str, Callable[..., list[Any]]]) -> list[click.Option]:
+    """New instances of the options that every command takes; `completers` know what a shell can offer for them."""
     return [
         _option(
             "--store", metavar="URL", envvar="HOLDFAST_STORE", help="The store: a folder, a file or a URL"
         ),
-        _option("--session", metavar="ID", envvar="HOLDFAST_SESSION", help="The session  [default: default]"),
-        _option("--branch", metavar="NAME", help="The branch  [default: main]"),
+        _option(
+            "--session",
+            metavar="ID",
+            envvar="HOLDFAST_SESSION",
+            shell_complete=completers.get("session"),
+            help="The session  [default: default]",
+        ),
+        _option(
+            "--branch",
+            metavar="NAME",
+            shell_complete=completers.get("branch"),
+            help="The branch  [default: the one in use]",
+        ),
         _option("--json", is_flag=True, help="Write one JSON document to stdout"),
-        _option("--color", type=click.Choice(["auto", "always", "never"]), help="Colour  [default: auto]"),
+        _option("--no-progress", is_flag=True, help="No progress on stderr"),
+        _option("--no-pager", is_flag=True, help="No pager for long output"),
+        _option(
+            "--time",
+            type=click.Choice(["relative", "iso", "local"]),
+            envvar="HOLDFAST_TIME",
+            help="Times in tables  [default: relative]",
+        ),
+        _option(
+            "--color",
+            envvar="HOLDFAST_COLOR",
+            type=click.Choice(["auto", "always", "never"]),
+            help="Colour  [default: auto]",
+        ),
     ]
 
 
@@ -92,11 +156,23 @@ def _remember(ctx: click.Context, param: click.Parameter, value: Any) -> None:
     if source is ParameterSource.COMMANDLINE:
         setattr(settings, name, value)
         settings.typed.add(name)
+        settings.origins[name] = param.opts[0]
     elif source is ParameterSource.ENVIRONMENT and name not in settings.typed:
         # Read once for the group and again for the command: it must not undo what was typed in between.
         setattr(settings, name, value)
+        settings.origins[name] = str(param.envvar)
 
 
 def pass_settings(command: Callable[..., int | None]) -> Callable[..., int | None]:
-    """Hand the shared settings to a command as its first argument."""
+    """Hand the shared settings to a command as its first argument, with what settings files say."""
+
+    def completed(settings: Settings, *args: Any, **kwargs: Any) -> int | None:
+        settings.complete()
+        return command(settings, *args, **kwargs)
+
+    return pass_settings_alone(update_wrapper(completed, command))
+
+
+def pass_settings_alone(command: Callable[..., int | None]) -> Callable[..., int | None]:
+    """The same for a command that has to run although a settings file is wrong: the one that mends it."""
     return click.make_pass_decorator(Settings, ensure=True)(command)

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import IO, Literal
 
 ColorChoice = Literal["auto", "always", "never"]
+TimeChoice = Literal["relative", "iso", "local"]
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36"}
 
@@ -138,6 +139,16 @@ def ellipsis_for(stream: IO[str]) -> str:
     return "…"
 
 
+def size_text(count: int) -> str:
+    """A number of bytes for people: `812 B`, `1.2 KB`, `3.4 GB`, in steps of 1,000."""
+    size = float(count)
+    for unit in ("B", "KB", "MB", "GB"):
+        if size < 999.95:
+            return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:,.1f} TB"
+
+
 _UNITS = (
     ("y", 31_557_600),
     ("mo", 2_629_800),
@@ -157,6 +168,15 @@ def age(then: datetime, now: datetime | None = None) -> str:
     unit, size = next((unit, size) for unit, size in _UNITS if abs(seconds) >= size)
     count = f"{abs(seconds) // size}{unit}"
     return f"{count} ago" if seconds > 0 else f"in {count}"
+
+
+def show_time(moment: datetime, choice: TimeChoice) -> str:
+    """A time for people: how long ago, or to the second as ISO 8601 in UTC, or on the clock of this machine."""
+    if choice == "relative":
+        return age(moment)
+    if choice == "iso":
+        return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
 def iso(moment: datetime) -> str:

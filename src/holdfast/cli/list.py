@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from holdfast.cli._completing import complete_tag
 from holdfast.cli._group import HoldfastCommand
 from holdfast.cli._input import STATUSES, parse_time
 from holdfast.cli._opening import missing_session, open_existing, session_of
+from holdfast.cli._paging import paging
 from holdfast.cli._render import checkpoint_rows, document
 from holdfast.cli._settings import Settings, pass_settings
 from holdfast.cli._suggest import close_names, did_you_mean
@@ -36,11 +38,12 @@ Examples:
   holdfast list
   holdfast list --tag verified --since 2026-11-15
   holdfast list --all-sessions --status failed --json
+  holdfast list --sessions
 """
 
 
 @click.command("list", cls=HoldfastCommand, short_help="List checkpoints, newest first", help=HELP)
-@click.option("--tag", metavar="TAG", help="With this tag")
+@click.option("--tag", metavar="TAG", shell_complete=complete_tag, help="With this tag")
 @click.option("--status", type=click.Choice(STATUSES), help="With this status")
 @click.option("--trigger", metavar="T", help="Saved for this reason; auto finds every auto:<event>")
 @click.option("--step", type=int, metavar="N", help="With this step number")
@@ -49,15 +52,23 @@ Examples:
 @click.option("--agent", metavar="NAME", help="Of sessions of this agent")
 @click.option("--project", metavar="NAME", help="Of sessions of this project")
 @click.option("--all-sessions", is_flag=True, help="Of every session, not only the current one")
+@click.option("--sessions", is_flag=True, help="The sessions themselves, oldest first")
 @click.option(
     "--limit", type=click.IntRange(min=0), metavar="N", help="At most so many; 0 for all  [terminal: 50]"
 )
 @pass_settings
-def command(settings: Settings, *, all_sessions: bool, limit: int | None, **filters: Any) -> None:
-    """Print the checkpoints that match."""
+def command(
+    settings: Settings, *, all_sessions: bool, sessions: bool, limit: int | None, **filters: Any
+) -> None:
+    """Print the checkpoints that match, or the sessions."""
     if all_sessions and settings.typed & {"session", "branch"}:
         raise click.UsageError("--all-sessions cannot be used with --session or --branch")
     filters = {name: value for name, value in filters.items() if value is not None}
+    if sessions:
+        from holdfast.cli._sessions import list_sessions
+
+        list_sessions(settings, filters, limit=limit, alone=not all_sessions)
+        return
     asked = dict(filters)
     for option in filters.keys() & {"since", "until"}:
         filters[option] = _moment(settings, option, filters[option])
@@ -134,6 +145,7 @@ def _write(
         return
     listed = list(shown) if settings.for_people() else shown
     if listed:
-        checkpoint_rows(settings, listed, sessions=all_sessions)
+        with paging(settings):
+            checkpoint_rows(settings, listed, sessions=all_sessions)
     if settings.for_people() and next(rows, None) is not None:
         settings.say(f"the {limit} newest are shown; --limit 0 shows all")

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from holdfast.cli._completing import RefArgument
 from holdfast.cli._group import HoldfastCommand
 from holdfast.cli._notation import Limits, Notation
 from holdfast.cli._opening import naming_candidates, open_existing, session_of
+from holdfast.cli._paging import paging
 from holdfast.cli._render import data, document, json_text
 from holdfast.cli._settings import Settings, pass_settings
 from holdfast.cli._tagged import tagged_json
@@ -45,7 +47,7 @@ Examples:
 
 
 @click.command("show", cls=HoldfastCommand, short_help="Show a checkpoint and its state", help=HELP)
-@click.argument("ref", default="@")
+@click.argument("ref", type=RefArgument(), default="@")
 @click.option("--state", "only_state", is_flag=True, help="Only the state")
 @click.option("--record", "only_record", is_flag=True, help="Only the record; the state is not even read")
 @click.option(
@@ -68,13 +70,23 @@ def command(
     if settings.json:
         _write_json(checkpoint, state, only_state=only_state, only_record=only_record)
         return
-    if not only_state:
+    cut = False
+    with paging(settings):
+        cut = _write(settings, checkpoint, state, full=full, record=not only_state, whole=not only_record)
+    if cut:
+        settings.say("the state is cut short; --full shows all of it, --json all of it as JSON")
+
+
+def _write(
+    settings: Settings, checkpoint: Checkpoint, state: Any, *, full: bool, record: bool, whole: bool
+) -> bool:
+    """Write the record, the state, or both; say whether the state was cut short."""
+    if record:
         for line in _header(settings, checkpoint) if settings.for_people() else _fields(checkpoint):
             data(line, color=settings.paints(sys.stdout))
-    if not (only_state or only_record):
+    if record and whole:
         data("")
-    if not only_record:
-        _write_state(settings, state, full=full)
+    return whole and _write_notation(settings, state, full=full)
 
 
 def _write_json(checkpoint: Checkpoint, state: Any, *, only_state: bool, only_record: bool) -> None:
@@ -126,11 +138,21 @@ def _fields(checkpoint: Checkpoint) -> Iterator[str]:
         yield f"{name}\t{escape_field(text)}"
 
 
-def _write_state(settings: Settings, state: Any, *, full: bool) -> None:
+def write_state(settings: Settings, state: Any, ref: str) -> None:
+    """Write the state of `ref` alone, in the form that was asked for; say where it was cut short."""
+    if settings.json:
+        data("".join(tagged_json(state)))
+        return
+    with paging(settings):
+        cut = _write_notation(settings, state, full=False)
+    if cut:
+        settings.say(f"the state is cut short; holdfast show {ref} --full shows all of it")
+
+
+def _write_notation(settings: Settings, state: Any, *, full: bool) -> bool:
     people = settings.for_people()
     limits = Limits() if people and not full else None
     notation = Notation(terminal_width() if people else 100, limits, mark=ellipsis_for(sys.stdout))
     for line in notation.lines(state):
         data(line)
-    if notation.cut:
-        settings.say("the state is cut short; --full shows all of it, --json all of it as JSON")
+    return bool(notation.cut)

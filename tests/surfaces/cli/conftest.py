@@ -47,11 +47,19 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "COLUMNS",
         "HOLDFAST_STORE",
         "HOLDFAST_SESSION",
+        "HOLDFAST_PAGER",
+        "HOLDFAST_COLOR",
+        "HOLDFAST_TIME",
+        "PAGER",
+        "LESS",
+        "XDG_CONFIG_HOME",
     ):
         monkeypatch.delenv(name, raising=False)
     # Output that waits in a buffer is what people have, and what can fail when the process ends.
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     monkeypatch.setenv("TERM", "xterm-256color")
+    # A settings file of the person who runs the tests is none of theirs; and each test has its own.
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path.parent / f"{tmp_path.name}-settings"))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -99,7 +107,8 @@ def terminal(home: Path) -> Callable[..., Seen]:
             stdout=slave,
             stderr=slave if both else subprocess.PIPE,
             cwd=home,
-            env={**os.environ, **env},
+            # A pager would take over the terminal of the person who runs the tests.
+            env={**os.environ, "HOLDFAST_PAGER": "cat", **env},
         )
         os.close(slave)
         screen = b""
@@ -111,5 +120,29 @@ def terminal(home: Path) -> Callable[..., Seen]:
         if child.stderr is not None:
             child.stderr.close()
         return Seen(child.wait(), screen.decode().replace("\r\n", "\n"), stderr.decode())
+
+    return call
+
+
+@pytest.fixture
+def talk(home: Path) -> Callable[..., Seen]:
+    """Run a program with nothing but a terminal, which it can ask: `answers` are typed once their prompt is there."""
+
+    def call(command: list[str], *answers: tuple[str, str], **env: str) -> Seen:
+        child, master = pty.fork()
+        if child == 0:
+            # Here and not by the parent: the program asks for it as soon as it runs.
+            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+            os.chdir(home)
+            os.execve(command[0], command, {**os.environ, **env})
+        screen, waiting = b"", list(answers)
+        with suppress(OSError):
+            while part := os.read(master, 65536):
+                screen += part
+                if waiting and waiting[0][0].encode() in screen:
+                    os.write(master, waiting.pop(0)[1].encode())
+        os.close(master)
+        status = os.waitpid(child, 0)[1]
+        return Seen(os.waitstatus_to_exitcode(status), screen.decode().replace("\r\n", "\n"), "")
 
     return call

@@ -18,6 +18,7 @@ from tests.surfaces.cli.conftest import PROGRAM
 import holdfast
 from holdfast import errors
 from holdfast.cli import COMMANDS, cli
+from holdfast.cli._confirming import confirm
 from holdfast.cli._errors import EXIT_CODES, describe, run_guarded
 from holdfast.cli._group import Entry, LazyGroup
 from holdfast.cli._settings import Settings
@@ -178,6 +179,20 @@ def test_130_is_an_interrupt(home):
     assert list(home.iterdir()) == []
 
 
+def test_20_is_a_danger_that_nobody_confirmed(capsys):
+    def action() -> None:
+        confirm(Settings(), "everything will be removed", yes=False)
+
+    code = run_guarded(Settings(), action)
+
+    assert code == 20
+    assert capsys.readouterr().err == (
+        "error: everything will be removed, and nobody is there to be asked\n"
+        "hint: --yes does it without asking\n"
+        "code: needs-confirmation\n"
+    )
+
+
 @pytest.mark.parametrize("size", [10, 60_000])
 def test_141_is_a_reader_that_went_away_and_is_quiet(run, home, size):
     for _ in range(4):
@@ -204,7 +219,9 @@ def test_every_error_class_has_an_exit_code_that_is_documented(cls, capsys):
     assert capsys.readouterr().err == "error: it failed\nhint: do this\ncode: bad-argument\n"
 
 
-@pytest.mark.parametrize("code", [ErrorCode.STORE_MISSING, ErrorCode.STORE_LOCKED])
+@pytest.mark.parametrize(
+    "code", [ErrorCode.STORE_MISSING, ErrorCode.STORE_LOCKED, ErrorCode.NEEDS_CONFIRMATION]
+)
 def test_codes_with_an_exit_code_of_their_own_are_documented(code):
     assert describe(HoldfastError("x", code=code, hint="x"))["exit"] in EXIT_CODES
 
@@ -241,7 +258,7 @@ def test_every_exit_code_has_a_test_here():
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_commands_show_usage_errors_in_their_own_name(run, name):
-    result = run(name, "--nope")
+    result = run(name, "--no-option-is-called-this")
 
     command = cli.get_command(click.Context(cli), name)
     assert command is not None

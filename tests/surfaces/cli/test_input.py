@@ -147,7 +147,17 @@ def test_a_time_without_a_zone_is_local_and_a_date_is_its_whole_day(text, end, u
     assert parse_time(text, "--since", end=end) == (utc, True)
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "2026-13-01", "17:00", "2026-11-15T25:00"])
+@pytest.mark.parametrize("text", ["2 hours ago", "now", "yesterday 17:00", "5pm"])
+def test_a_time_in_words_says_what_it_was_read_as(text):
+    before = datetime.now(UTC)
+    moment, assumed = parse_time(text, "--since")
+
+    assert moment <= datetime.now(UTC)
+    assert before - moment < timedelta(days=2)
+    assert assumed is True
+
+
+@pytest.mark.parametrize("text", ["", "yesteryear", "2026-13-01", "27:00", "2026-11-15T25:00"])
 def test_what_is_not_a_time_is_refused(text):
     with pytest.raises(InvalidInputError, match="--until") as caught:
         parse_time(text, "--until", end=True)

@@ -123,10 +123,15 @@ def examples():
 def test_every_example_in_help_works(run, home, monkeypatch, name, example):
     monkeypatch.setenv("HOME", str(home))
     (home / "state.json").write_text('{"n": 1, "messages": ["hi"]}', encoding="utf-8")
+    (home / "patch.json").write_text('[{"op": "add", "path": "/n", "value": 2}]', encoding="utf-8")
     if name != "init":
         run("create", "one", "--tags", "verified", "--status", "failed", "--state", str(home / "state.json"))
         for _ in range(3):
             run("create", "more")
+    if name in ("undo", "redo"):
+        run("tag", "@", "golden")
+    if name == "redo":
+        run("undo")
 
     words = [word.replace("~", str(home)) if word.startswith("~/") else word for word in shlex.split(example)]
     result = run(*words[1:])

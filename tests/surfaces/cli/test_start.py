@@ -30,6 +30,11 @@ HOT = [
     ["show", "--json"],
     ["create", "x"],
     ["init"],
+    ["at", "now"],
+    ["restore", "@"],
+    ["branch"],
+    ["tag", "@", "x"],
+    ["undo", "--list"],
 ]
 
 

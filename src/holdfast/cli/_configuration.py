@@ -1,0 +1,266 @@
+"""The settings that files and variables can give: their names, their types, and which one wins.
+
+    an option  >  HOLDFAST_*  >  config.toml beside the store  >  [tool.holdfast] in pyproject.toml
+               >  holdfast/config.toml in XDG_CONFIG_HOME  >  the default
+
+Every value is checked where it is read. A key that nobody knows is an error that names the file, the line and the key
+that was meant: a setting that is silently ignored is worse than none. This module does not know click.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from holdfast.cli._config_files import ConfigFile
+from holdfast.cli._suggest import close_names, did_you_mean
+from holdfast.errors import ErrorCode, InvalidInputError
+
+MAX_BYTES = 1 << 20
+"""A settings file is read at most so far: nobody writes a megabyte of settings."""
+
+
+class Kind(NamedTuple):
+    """A type of setting: what it is called, which values it takes, and how they are read from text."""
+
+    wanted: str
+    fits: Callable[[Any], bool]
+    read: Callable[[str], Any]
+
+
+class Setting(NamedTuple):
+    """One key."""
+
+    key: str
+    kind: Kind
+    default: Any
+    about: str
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that sets it."""
+        return "HOLDFAST_" + self.key.upper().replace(".", "_")
+
+
+class Found(NamedTuple):
+    """The value of a setting, and where it comes from."""
+
+    value: Any
+    origin: str
+
+
+def _choice(*words: str) -> Kind:
+    return Kind(f"one of {', '.join(words)}", lambda value: value in words, str)
+
+
+def _integer(text: str) -> Any:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 12 else text
+
+
+def _whole(value: Any) -> bool:
+    return type(value) is int and value >= 1
+
+
+def _texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) and item for item in value)
+
+
+_TEXT = Kind("a text", lambda value: isinstance(value, str), str)
+_NAME = Kind("a text that is not empty", lambda value: isinstance(value, str) and bool(value), str)
+_COUNT = Kind("a whole number from 1", _whole, _integer)
+_PERIODS = Kind('a whole number from 1, or "all"', lambda value: _whole(value) or value == "all", _integer)
+_FLAG = Kind(
+    "true or false",
+    lambda value: isinstance(value, bool),
+    lambda text: {"true": True, "false": False}.get(text, text),
+)
+_LIST = Kind(
+    "a list of texts", _texts, lambda text: [part.strip() for part in text.split(",") if part.strip()]
+)
+
+_ALL = [
+    Setting("session", _NAME, "default", "The session"),
+    Setting("color", _choice("auto", "always", "never"), "auto", "Colour for text that people read"),
+    Setting("pager", _TEXT, None, "The pager for long output; empty for none"),
+    Setting("time", _choice("relative", "iso", "local"), "relative", "How tables show times"),
+    Setting("durability", _choice("power", "process"), "power", "What a save survives"),
+    Setting("keep.last", _COUNT, None, "Automatic retention: the newest so many"),
+    Setting("keep.within", _NAME, None, "Everything younger than 90s, 30m, 1h, 2d or 1w"),
+    Setting("keep.hourly", _PERIODS, None, "One for each hour"),
+    Setting("keep.daily", _PERIODS, None, "One for each day"),
+    Setting("keep.weekly", _PERIODS, None, "One for each week"),
+    Setting("keep.monthly", _PERIODS, None, "One for each month"),
+    Setting("keep.days", _COUNT, None, "Everything younger than so many days"),
+    Setting("keep.manual", _FLAG, None, "What somebody asked for"),
+    Setting("keep.tags", _LIST, None, "What has any of these tags"),
+    Setting("keep.significant", _FLAG, None, "What is tagged as significant"),
+    Setting("keep.at_most", _COUNT, None, "A cap: never more than so many"),
+    Setting("keep.max_age_days", _COUNT, None, "A cap: nothing older than so many days"),
+    Setting("keep.per", _choice("session", "branch", "agent"), None, "What the numbers count in"),
+]
+SETTINGS = {setting.key: setting for setting in _ALL}
+"""Every key there is."""
+
+
+def setting(key: str) -> Setting:
+    """The setting of that name.
+
+    Raises:
+        InvalidInputError: There is none; the hint has the near one.
+    """
+    found = SETTINGS.get(key)
+    if found is None:
+        near = close_names(key, SETTINGS)
+        raise InvalidInputError(
+            f"there is no setting {key!r:.60}",
+            code=ErrorCode.BAD_CONFIG,
+            hint=did_you_mean(near) or "holdfast config lists them",
+            candidates=near,
+        )
+    return found
+
+
+def parse(key: str, text: str, where: str) -> Any:
+    """The value of a setting from text: a variable, or a word on the command line."""
+    known = setting(key)
+    value = known.kind.read(text)
+    if not known.kind.fits(value):
+        raise InvalidInputError(
+            f"{where}: {key} has to be {known.kind.wanted}, not {text!r:.60}",
+            code=ErrorCode.BAD_CONFIG,
+            hint=f"holdfast config --explain {key} shows what is set, and where",
+        )
+    return value
+
+
+def resolve(
+    given: Mapping[str, Found], files: Iterable[ConfigFile], *, lines: bool = False
+) -> dict[str, Found]:
+    """Every setting with its value and its origin; `given` are those of the command line.
+
+    `lines` also says on which line of a file each one stands, which takes another look at the file.
+
+    Raises:
+        InvalidInputError: A file or a variable cannot be used (`bad-config`).
+    """
+    found = {known.key: Found(known.default, "default") for known in _ALL}
+    for file in reversed(list(files)):
+        if file.exists:
+            found |= read_file(file, lines=lines)
+    for known in _ALL:
+        if text := os.environ.get(known.variable):
+            found[known.key] = Found(parse(known.key, text, known.variable), known.variable)
+    # The one variable for which being empty means something: no pager.
+    if os.environ.get("HOLDFAST_PAGER") == "":
+        found["pager"] = Found("", "HOLDFAST_PAGER")
+    return found | dict(given)
+
+
+def read_file(file: ConfigFile, *, lines: bool = False) -> dict[str, Found]:
+    """The settings of one file.
+
+    Raises:
+        InvalidInputError: It is not TOML, has a key that nobody knows, or a value of another type.
+    """
+    text = read_text(file)
+    if file.kind == "project" and "holdfast" not in text:
+        return {}  # somebody else's file, whatever is in it
+    tree: Any = parse_toml(text, file.path)
+    prefix = section(file)
+    for key in prefix:
+        tree = tree.get(key, {}) if isinstance(tree, dict) else {}
+    found = {}
+    for place, value in _flat(tree):
+        key = ".".join(place)
+        if key not in SETTINGS:
+            raise _unknown(key, shown(file.path), _line(text, (*prefix, *place)))
+        if not SETTINGS[key].kind.fits(value):
+            raise _unfit(key, value, shown(file.path), _line(text, (*prefix, *place)))
+        line = f" line {_line(text, (*prefix, *place))}" if lines else ""
+        found[key] = Found(value, shown(file.path) + line)
+    return found
+
+
+def read_text(file: ConfigFile) -> str:
+    """The text of a settings file."""
+    try:
+        with open(file.path, "rb") as stream:  # noqa: PTH123 - no pathlib at start
+            return stream.read(MAX_BYTES).decode("utf-8")
+    except UnicodeDecodeError as error:
+        why: object = f"not UTF-8 (byte 0x{error.object[error.start]:02x})"
+        cause: Exception = error
+    except OSError as error:
+        why, cause = error.strerror or error, error
+    raise InvalidInputError(
+        f"{shown(file.path)} cannot be read: {why}",
+        code=ErrorCode.BAD_CONFIG,
+        hint="mend the file, or move it away",
+    ) from cause
+
+
+def parse_toml(text: str, path: str) -> dict[str, Any]:
+    """The tree of a TOML file."""
+    # Only where there is a file to read: it costs as much as a quarter of the start.
+    import tomllib
+
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InvalidInputError(
+            f"{shown(path)} is not TOML: {error}",
+            code=ErrorCode.BAD_CONFIG,
+            hint='write settings as color = "never", one a line',
+        ) from error
+
+
+def section(file: ConfigFile) -> tuple[str, ...]:
+    """Under which table of the file the settings stand."""
+    return ("tool", "holdfast") if file.kind == "project" else ()
+
+
+def shown(path: str) -> str:
+    """A path as people know it: from here, where it is below."""
+    try:
+        near = os.path.relpath(path)
+    except ValueError:  # another drive
+        return path
+    return path if near.startswith("..") else near
+
+
+def _flat(tree: Any) -> Iterable[tuple[tuple[str, ...], Any]]:
+    if not isinstance(tree, dict):
+        return
+    for name, value in tree.items():
+        if isinstance(value, dict) and any(known.startswith(f"{name}.") for known in SETTINGS):
+            yield from (((name, inner), each) for inner, each in value.items())
+        else:
+            yield (name,), value
+
+
+def _line(text: str, keys: tuple[str, ...]) -> int:
+    from holdfast.cli._toml import line_of
+
+    return line_of(text, keys)
+
+
+def _unknown(key: str, path: str, line: int) -> InvalidInputError:
+    near = close_names(key, SETTINGS)
+    return InvalidInputError(
+        f"unknown key {key!r:.60} in {path} line {line}",
+        code=ErrorCode.BAD_CONFIG,
+        hint=did_you_mean(near) or "holdfast config --explain lists the keys; remove it, or write another",
+        candidates=near,
+        path=path,
+        line=line,
+    )
+
+
+def _unfit(key: str, value: Any, path: str, line: int) -> InvalidInputError:
+    return InvalidInputError(
+        f"{key} in {path} line {line} has to be {SETTINGS[key].kind.wanted}, not {value!r:.60}",
+        code=ErrorCode.BAD_CONFIG,
+        hint=f"mend the line, or: holdfast config {key} --unset",
+        path=path,
+        line=line,
+    )

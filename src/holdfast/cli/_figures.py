@@ -1,0 +1,30 @@
+"""A few figures as the data of a command: sentences for people, a field and its value a line for programs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from holdfast.cli._render import data
+from holdfast.cli._terminal import escape_controls, escape_field, paint
+
+if TYPE_CHECKING:
+    from holdfast.cli._settings import Settings
+
+
+def figures(settings: Settings, fields: Mapping[str, Any], lines: Sequence[tuple[str, str]]) -> None:
+    """Write `fields` to a pipe, or `lines` of label and text to a terminal."""
+    if settings.for_people():
+        on = settings.paints(sys.stdout)
+        for label, text in lines:
+            data(f"{paint(f'{label:11}', 'dim', on=on)}  {escape_controls(text)}", color=on)
+        return
+    for name, value in fields.items():
+        shown = ",".join(value) if isinstance(value, list | tuple) else "" if value is None else str(value)
+        data(f"{name}\t{escape_field(shown)}")
+
+
+def counted(count: int, one: str, many: str | None = None) -> str:
+    """`1 checkpoint`, `2,000 checkpoints`."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"

@@ -1,0 +1,40 @@
+"""Hints in the words of the command line.
+
+The library says what to do next in Python, because most who read it write Python. Here the same advice is given as
+something to type: `s.operations()` becomes `holdfast undo --list`.
+"""
+
+from __future__ import annotations
+
+import re
+
+_WORDS = (
+    (r"s\.\w+\([^()]*\) \((holdfast [^()]*)\)", r"\1"),
+    (r"saves are not undone: s\.restore\('@-'\)", "saves are not undone: holdfast restore @-"),
+    (r"s\.delete\('@'\)", "holdfast delete @"),
+    (r"s\.operations\(\)", "holdfast undo --list"),
+    (r"s\.branches\(\)", "holdfast branch"),
+    (r"s\.restore\(('[^']*')\) and s\.fork\(('[^']*')\) go", r"holdfast restore \1 and holdfast fork \2 go"),
+    (r"s\.delete_branch\('([^']*)'\)", r"holdfast branch --delete \1"),
+    (r"s\.switch\(name, remember=True\) sets it", "holdfast switch NAME goes to another"),
+    (r"s\.switch\(\) to another one first", "or holdfast switch to another one first"),
+    (r"; s\.clear\(\) removes its checkpoints too", ""),
+    (r"s\.tag\(('[^']*'), \.\.\.\) helps", r"holdfast tag \1 NAME helps"),
+    (r"pass force=True to delete it all the same", "--force deletes it all the same"),
+    (r"pass force=True to (\w+) it all the same", r"--force: \1 it all the same"),
+    (r"use store\.session\('([^']*)'\)", r"--session \1"),
+    (r"(its branches are: .*)$", r"\1; holdfast switch NAME goes to one"),
+    (r"save\(\) makes the first one", "holdfast create MESSAGE saves the first one"),
+    (r"save\(\) starts it again", "holdfast create MESSAGE starts it again, holdfast undo brings them back"),
+    (
+        r"pass message= or metadata=, or use tag\(\) for labels",
+        "give --message or --metadata; tag sets labels",
+    ),
+)
+
+
+def in_shell_words(hint: str) -> str:
+    """`hint` with what is written in Python put as a command."""
+    for pattern, words in _WORDS:
+        hint = re.sub(pattern, words, hint)
+    return hint

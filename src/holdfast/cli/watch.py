@@ -1,0 +1,104 @@
+"""`holdfast watch`: checkpoints as they are saved, by this process's neighbours or by anybody else.
+
+One line a checkpoint, written at once. It ends with Ctrl-C, when the reader goes away, or when none came for --timeout
+seconds. With --json each line is a JSON object of its own.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from holdfast.cli._completing import RefArgument
+from holdfast.cli._group import HoldfastCommand
+from holdfast.cli._opening import naming_candidates, open_existing, session_of
+from holdfast.cli._render import TSV_COLUMNS, data, json_text
+from holdfast.cli._settings import Settings, pass_settings
+from holdfast.cli._terminal import (
+    ellipsis_for,
+    escape_controls,
+    escape_field,
+    pad,
+    paint,
+    shorten,
+    show_time,
+    terminal_width,
+)
+
+if TYPE_CHECKING:
+    from holdfast import Checkpoint
+
+_SESSION = 16
+"""Columns for the name of a session: rows come one by one, so that no wider one is known yet."""
+
+HELP = """Show checkpoints as they are saved, by any process: of every session, or with --session of one.
+
+It ends with Ctrl-C, or when none came for --timeout seconds.
+
+\b
+Examples:
+  holdfast watch --timeout 0.5
+  holdfast watch --after @~2 --timeout 0
+  holdfast watch --session default --timeout 0.5 --json
+"""
+
+
+@click.command("watch", cls=HoldfastCommand, short_help="Show checkpoints as they are saved", help=HELP)
+@click.option(
+    "--after",
+    "--since",
+    "after",
+    type=RefArgument(),
+    metavar="REF",
+    help="Begin with what came after this checkpoint  [default: now]",
+)
+@click.option("--timeout", type=click.FloatRange(min=0), metavar="S", help="End when none came for S seconds")
+@pass_settings
+def command(settings: Settings, *, after: str | None, timeout: float | None) -> None:
+    """Print what comes."""
+    if "branch" in settings.typed:
+        raise click.UsageError("--branch does not apply: a session is watched on all of its branches")
+    one = settings.session if "session" in settings.typed else None
+    with open_existing(settings) as store:
+        if one is not None and one not in (each.id for each in store.sessions()):
+            settings.say(escape_controls(f"there is no session {one} yet: waiting for its first checkpoint"))
+        begin = None
+        if after is not None:
+            with naming_candidates(store, settings):
+                begin = session_of(store, settings).checkpoint(after)
+        for checkpoint in store.watch(after=begin, session=one, timeout=timeout):
+            _write(settings, checkpoint, sessions=one is None)
+            # Whoever reads it wants it now, not when a buffer is full; and a reader that went away is noticed.
+            sys.stdout.flush()
+
+
+def _write(settings: Settings, checkpoint: Checkpoint, *, sessions: bool) -> None:
+    if settings.json:
+        data(json_text({"type": "checkpoint", "checkpoint": checkpoint.to_dict()}, indent=None))
+    elif settings.for_people():
+        data(_line(settings, checkpoint, sessions=sessions), color=True)
+    else:
+        data("\t".join(escape_field(field(checkpoint)) for field in TSV_COLUMNS.values()))
+
+
+def _line(settings: Settings, checkpoint: Checkpoint, *, sessions: bool) -> str:
+    on, mark = settings.paints(sys.stdout), ellipsis_for(sys.stdout)
+    # A line stays on the screen: how long ago it was would soon be wrong.
+    choice = "local" if settings.time == "relative" else settings.time
+    parts = [
+        (show_time(checkpoint.created_at, choice), "dim"),
+        (checkpoint.id[:8], "yellow"),
+        (f"#{checkpoint.seq}", None),
+    ]
+    if sessions:
+        parts.append((pad(shorten(escape_controls(checkpoint.session), _SESSION, mark=mark), _SESSION), None))
+    if checkpoint.branch != "main":
+        parts.append((shorten(escape_controls(checkpoint.branch), _SESSION, mark=mark), "blue"))
+    if checkpoint.tags:
+        parts.append((shorten(escape_controls(",".join(checkpoint.tags)), 24, mark=mark), "cyan"))
+    used = sum(len(text) + 2 for text, _ in parts)
+    message = shorten(escape_controls(checkpoint.message), max(10, terminal_width() - used), mark=mark)
+    shown = [paint(text, style, on=on) if style else text for text, style in parts]
+    return "  ".join([*shown, message]).rstrip()

@@ -1,0 +1,90 @@
+"""`holdfast backup`."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+import holdfast
+
+
+@pytest.fixture
+def store(home):
+    with holdfast.open(home / ".holdfast") as opened:
+        opened.session().save({"n": 1}, "kept")
+        yield home
+
+
+@pytest.mark.usefixtures("store")
+def test_the_copy_is_a_store_of_its_own_and_its_path_is_printed(run, home):
+    result = run("backup", "copy.db")
+
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout == f"{home / 'copy.db'}\n"
+    assert run("list", "--store", "copy.db").stdout == run("list").stdout
+    assert json.loads(run("show", "--state", "--json", "--store", "copy.db").stdout) == {"n": 1}
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize("dry", [[], ["--dry-run"]])
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [("there.db", "path-exists"), ("folder", "path-exists"), ("no/where.db", "bad-argument")],
+)
+def test_what_is_there_is_never_replaced_and_a_dry_run_says_the_same(run, home, path, code, dry):
+    (home / "there.db").write_text("mine", encoding="utf-8")
+    (home / "folder").mkdir()
+
+    result = run("backup", path, *dry)
+
+    assert result.exit_code == 2
+    assert f"code: {code}" in result.stderr
+    assert (home / "there.db").read_text(encoding="utf-8") == "mine"
+
+
+def test_a_link_that_leads_nowhere_counts_as_something(run, store):
+    (store / "link.db").symlink_to(store / "elsewhere.db")
+
+    assert run("backup", "link.db", "--dry-run").exit_code == run("backup", "link.db").exit_code == 2
+    assert not (store / "elsewhere.db").exists()
+
+
+def test_a_dry_run_tells_the_same_plan_and_writes_nothing(run, store):
+    before = sorted(path.name for path in store.rglob("*"))
+    dry = run("backup", "copy.db", "-n")
+
+    assert (dry.exit_code, dry.stdout) == (0, "")
+    assert sorted(path.name for path in store.rglob("*")) == before
+    assert dry.stderr.splitlines()[0] == run("backup", "copy.db").stderr.splitlines()[0]
+    assert "nothing was written" in dry.stderr
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize("misplaced", [["--session", "a"], ["--branch", "b"]])
+def test_a_part_of_a_store_cannot_be_asked_for(run, misplaced):
+    assert run("backup", "copy.db", *misplaced).exit_code == 2
+
+
+def test_without_a_store_nothing_is_made(run, home):
+    assert run("backup", "copy.db").exit_code == 10
+    assert list(home.iterdir()) == []
+
+
+@pytest.mark.usefixtures("store")
+def test_a_terminal_sees_progress_unless_it_was_refused(talk, home):
+    # The same program with less patience: a store that takes half a second to copy would show nothing more.
+    program = "from holdfast.cli import _progress, main; _progress.FIRST = 0.000001; main()"
+    with holdfast.open(home / ".holdfast") as store:
+        import os
+
+        store.session().save({"noise": os.urandom(20_000_000)})
+
+    shown = talk([sys.executable, "-c", program, "backup", "one.db"])
+    quiet = talk([sys.executable, "-c", program, "--no-progress", "backup", "two.db"])
+
+    assert "copying 2" in shown.screen
+    assert "\x1b[K" in shown.screen
+    assert "copying" not in quiet.screen
+    assert shown.exit_code == quiet.exit_code == 0

@@ -1,0 +1,413 @@
+"""Which setting wins, what is refused, and how a settings file is changed (C20)."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+
+import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+
+import holdfast
+from holdfast.cli._configuration import SETTINGS
+from holdfast.cli._toml import CannotWriteError, line_of, literal, value_at, with_value, without_value
+
+
+@pytest.fixture
+def places(run, home, monkeypatch):
+    """A folder with a store in it, and a writer for each settings file."""
+    user = home / "user"
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(user))
+    run("init")
+    paths = {
+        "store": home / ".holdfast" / "config.toml",
+        "project": home / "pyproject.toml",
+        "user": user / "holdfast" / "config.toml",
+    }
+    paths["user"].parent.mkdir(parents=True)
+
+    def write(kind, text):
+        paths[kind].write_text(text, encoding="utf-8")
+        return paths[kind]
+
+    return write
+
+
+def explained(run, key, *args, **options):
+    result = run("config", "--explain", key, *args, **options)
+    assert result.exit_code == 0, result.stderr
+    row = next(line for line in result.stdout.splitlines() if line.startswith(f"{key}\t"))
+    return row.split("\t")[1:]
+
+
+def test_the_nearest_setting_wins_and_its_origin_is_shown(run, places):
+    assert explained(run, "time") == ["relative", "default"]
+    user = places("user", '# mine\n\ntime = "local"\n')
+    assert explained(run, "time") == ["local", f"{user.relative_to(user.parents[2])} line 3"]
+    places("project", '[project]\nname = "x"\n[tool.holdfast]\ntime = "iso"\n')
+    assert explained(run, "time") == ["iso", "pyproject.toml line 4"]
+    places("store", 'time = "relative"\n')
+    assert explained(run, "time") == ["relative", ".holdfast/config.toml line 1"]
+    env = {"HOLDFAST_TIME": "local"}
+    assert explained(run, "time", env=env) == ["local", "HOLDFAST_TIME"]
+    assert explained(run, "time", "--time", "iso", env=env) == ["iso", "--time"]
+
+
+def test_settings_do_what_they_say(run, places, terminal):
+    run("create", "in default")
+    run("create", "in other", "--session", "other")
+    places("store", 'session = "other"\ncolor = "never"\ntime = "iso"\n')
+
+    assert "in other" in run("list").stdout
+    assert "in default" in run("list", "--session", "default").stdout
+    assert "in default" in run("list", env={"HOLDFAST_SESSION": "default"}).stdout
+    seen = terminal("list").screen
+    assert "\x1b" not in seen
+    assert seen.splitlines()[0].split()[2] == "TIME"
+    assert "Z  " in seen
+    assert "\x1b" in terminal("list", "--color", "always").screen
+    assert "AGE" in terminal("list", "--time", "relative").screen
+
+
+def test_a_pager_can_be_set_and_the_environment_wins(run, places, talk):
+    from tests.surfaces.cli.conftest import PROGRAM
+
+    for n in range(30):
+        run("create", f"message {n}")
+    places("store", "pager = \"sed 's/^/paged: /'\"\n")
+
+    assert "paged: " in talk([*PROGRAM, "list"]).screen
+    assert "paged: " in talk([*PROGRAM, "list"], PAGER="cat").screen
+    assert "paged: " not in talk([*PROGRAM, "list"], HOLDFAST_PAGER="").screen
+
+
+def test_durability_reaches_the_store(run, places, monkeypatch):
+    seen = []
+    real = holdfast.open
+
+    def watched(*args, **options):
+        seen.append(options.get("durability"))
+        return real(*args, **options)
+
+    monkeypatch.setattr(holdfast, "open", watched)
+    places("store", 'durability = "process"\n')
+    run("create", "x")
+    run("list")
+    run("create", "x", env={"HOLDFAST_DURABILITY": "power"})
+
+    assert seen == ["process", "process", "power"]
+
+
+def test_create_keeps_what_the_settings_say_and_tells_so(run, places):
+    places("store", "[keep]\nlast = 3\n")
+
+    said = [run("create", f"message {n}").stderr for n in range(8)]
+
+    assert len(run("list").stdout.splitlines()) == 3
+    assert all("keeps: last=3 per=session; the rest is removed for good\n" in each for each in said)
+    places("store", "")
+    assert len([run("create", "more") for _ in range(3)]) + 3 == len(run("list").stdout.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("text", "code"), [("within = 'soon'", "bad-argument"), ("per = 'agent'", "empty-policy")]
+)
+def test_a_retention_that_cannot_be_carried_out_is_refused_before_anything_is_saved(run, places, text, code):
+    places("store", f"[keep]\n{text}\n")
+
+    result = run("create", "x")
+
+    assert result.exit_code == 2
+    assert f"code: {code}" in result.stderr
+    places("store", "")
+    assert run("list").stdout == ""
+
+
+@pytest.mark.parametrize("kind", ["store", "project", "user"])
+def test_an_unknown_key_names_the_file_the_line_and_the_near_miss(run, places, kind):
+    header = "[tool.holdfast]\n" if kind == "project" else "\n"
+    path = places(kind, f'# settings\n{header}colour = "never"\n')
+
+    result = run("list")
+
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    near = path.name if kind == "project" else "config.toml"
+    assert "unknown key 'colour' in " in result.stderr
+    assert f"{near} line 3\nhint: did you mean color?\ncode: bad-config\n" in result.stderr
+
+
+BAD = [
+    ('color = "sometimes"', "color in .holdfast/config.toml line 1 has to be one of auto, always, never"),
+    ("color = true", "has to be one of auto, always, never, not True"),
+    ("session = 5", "session in .holdfast/config.toml line 1 has to be a text that is not empty, not 5"),
+    ('session = ""', "has to be a text that is not empty"),
+    ("[keep]\nlast = 0", "keep.last in .holdfast/config.toml line 2 has to be a whole number from 1, not 0"),
+    ("keep.last = true", "has to be a whole number from 1, not True"),
+    ("keep.hourly = 'some'", 'has to be a whole number from 1, or "all"'),
+    ("keep.tags = 'a'", "has to be a list of texts"),
+    ("keep.tags = [1]", "has to be a list of texts"),
+    ("keep.manual = 1", "has to be true or false"),
+    ("[keep]\nlats = 3", "unknown key 'keep.lats' in .holdfast/config.toml line 2"),
+    ("keep = 3", "unknown key 'keep'"),
+    ('"keep.last" = "3"', "has to be a whole number"),
+    ("color = ", "is not TOML"),
+    ("color = 'a'\ncolor = 'b'", "is not TOML"),
+    ("[[color]]\nx = 1", "color in .holdfast/config.toml line 1 has to be"),
+]
+
+
+@pytest.mark.parametrize(("text", "why"), BAD)
+def test_a_value_of_the_wrong_type_is_refused_with_its_place(run, places, text, why):
+    places("store", text + "\n")
+
+    result = run("list")
+
+    assert result.exit_code == 2
+    assert why in result.stderr
+    assert "code: bad-config" in result.stderr
+
+
+def test_a_file_that_is_not_text_is_refused(run, places):
+    places("store", "").write_bytes(b"color = '\xff'")
+
+    assert "not UTF-8 (byte 0xff)" in run("list").stderr
+
+
+def test_a_project_that_does_not_mention_holdfast_is_left_alone(run, places):
+    places("project", "this is not TOML")
+    assert run("list").exit_code == 0
+    places("project", "[tool.other]\ncolour = 1\n# holdfast\n")
+    assert run("list").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("variable", "text"),
+    [
+        ("HOLDFAST_COLOR", "pink"),
+        ("HOLDFAST_TIME", "x"),
+        ("HOLDFAST_DURABILITY", "x"),
+        ("HOLDFAST_KEEP_LAST", "-1"),
+    ],
+)
+def test_a_variable_that_cannot_be_used_is_named(run, places, variable, text):
+    result = run("list", env={variable: text})
+
+    assert result.exit_code == 2
+    assert variable in result.stderr or variable.split("_")[1].lower() in result.stderr
+
+
+def test_help_and_version_work_although_a_file_is_wrong(run, places):
+    places("store", "colour = 1\n")
+
+    assert run("--help").exit_code == run("list", "--help").exit_code == run("--version").exit_code == 0
+    assert run("config").exit_code == 2
+
+
+def test_tomllib_is_imported_only_where_a_file_has_to_be_read(run, home, places):
+    from tests.surfaces.cli.test_start import imported
+
+    run("create", "x")
+    assert not {"tomllib", "holdfast.cli._configuration"} & imported(["list"], home)
+    places("project", "[project]\nname = 'x'\n")
+    assert "tomllib" not in imported(["list"], home)
+    places("store", 'color = "never"\n')
+    assert "tomllib" in imported(["list"], home)
+
+
+def test_the_store_and_why_it_was_chosen_are_explained(run, home, monkeypatch):
+    def store():
+        result = run("config", "--explain")
+        assert result.exit_code == 0, result.stderr
+        return result.stdout.splitlines()[0].split("\t")
+
+    assert store() == ["store", str(home / ".holdfast"), "in this folder; there is none yet"]
+    assert list(home.iterdir()) == []
+    run("init")
+    assert store() == ["store", f"sqlite:///{home}/.holdfast/store.db", "in this folder"]
+    (home / "deep" / "er").mkdir(parents=True)
+    monkeypatch.chdir(home / "deep" / "er")
+    assert store()[2] == "the nearest .holdfast upward"
+    monkeypatch.setenv("HOLDFAST_STORE", str(home / "elsewhere"))
+    assert store() == ["store", str(home / "elsewhere"), "HOLDFAST_STORE; there is none yet"]
+    shown = json.loads(run("config", "--json", "--store", str(home / "third.db")).stdout)
+    assert shown["store"] == {"target": str(home / "third.db"), "origin": "--store", "exists": False}
+
+
+def test_a_terminal_gets_a_table(run, terminal, places):
+    seen = terminal("config", "--explain", NO_COLOR="1")
+
+    assert seen.screen.splitlines()[0].split() == ["KEY", "VALUE", "ORIGIN"]
+    assert any(line.split() == ["color", "auto", "default"] for line in seen.screen.splitlines())
+    assert "looked for: .holdfast/config.toml" in seen.stderr
+
+
+def test_one_value_is_printed_alone(run, places):
+    places("store", 'keep.tags = ["a", "b"]\n')
+
+    assert run("config", "color").stdout == "auto\n"
+    assert run("config", "keep.tags").stdout == "a,b\n"
+    missing = run("config", "colour")
+    assert missing.exit_code == 2
+    assert "did you mean color?" in missing.stderr
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "value"),
+    [
+        ("color", "never", "never"),
+        ("pager", "", ""),
+        ("session", 'a "b" \\ ü', 'a "b" \\ ü'),
+        ("keep.last", "10", 10),
+        ("keep.hourly", "all", "all"),
+        ("keep.manual", "true", True),
+        ("keep.tags", "a, b", ["a", "b"]),
+    ],
+)
+def test_a_value_that_is_set_is_read_back_and_can_be_unset(run, home, places, key, text, value):
+    file = places("store", '# mine\n\nsession = "x" # here\n')
+
+    result = run("config", key, text)
+
+    assert result.exit_code == 0, result.stderr
+    assert value_at(tomllib.loads(file.read_text(encoding="utf-8")), key.split(".")) == value
+    assert "# mine" in file.read_text(encoding="utf-8")
+    assert "# here" in file.read_text(encoding="utf-8")
+    assert run("config", key, "--unset").exit_code == 0
+    assert value_at(tomllib.loads(file.read_text(encoding="utf-8")), key.split(".")) is None
+    assert run("config", key, "--unset").exit_code == 4
+
+
+def test_the_file_is_made_where_there_was_none(run, home, places):
+    assert run("config", "color", "never").exit_code == 0
+    assert (home / ".holdfast" / "config.toml").read_text(encoding="utf-8") == 'color = "never"\n'
+    assert run("config", "color", "always", "--user").exit_code == 0
+    assert (home / "user" / "holdfast" / "config.toml").read_text(encoding="utf-8") == 'color = "always"\n'
+    assert run("config", "color").stdout == "never\n"
+    assert sorted(path.name for path in (home / ".holdfast").iterdir() if "config" in path.name) == [
+        "config.toml"
+    ]
+
+
+def test_a_dry_run_changes_nothing(run, home, places):
+    result = run("config", "color", "never", "--dry-run")
+
+    assert result.exit_code == 0
+    assert "color: not set -> never" in result.stderr
+    assert not (home / ".holdfast" / "config.toml").exists()
+
+
+def test_a_wrong_file_can_be_mended_with_the_command(run, places):
+    file = places("store", 'colour = "never"\nsession = 5\n')
+
+    assert run("config", "colour", "--unset").exit_code == 0
+    assert run("config", "session", "mine").exit_code == 0
+    assert file.read_text(encoding="utf-8") == 'session = "mine"\n'
+
+
+@pytest.mark.parametrize(
+    ("args", "code"),
+    [
+        (["colour", "x"], 2),
+        (["color", "pink"], 2),
+        (["keep.last", "many"], 2),
+        (["--unset"], 2),
+        (["color", "never", "--unset"], 2),
+        (["color", "never", "--explain"], 2),
+        (["color", "--user"], 2),
+        (["color", "--dry-run"], 2),
+    ],
+)
+def test_what_cannot_be_set_is_refused_and_nothing_is_written(run, home, places, args, code):
+    assert run("config", *args).exit_code == code
+    assert not (home / ".holdfast" / "config.toml").exists()
+
+
+def test_without_a_store_only_ones_own_settings_can_be_changed(run, home):
+    result = run("config", "color", "never")
+
+    assert result.exit_code == 10
+    assert "--user" in result.stderr
+    assert list(home.iterdir()) == []
+
+
+def test_a_value_in_an_inline_table_is_not_touched_and_the_person_is_told(run, places):
+    file = places("store", "color = 'never'\nkeep = { last = 3, days = 7 }\n")
+
+    for words in (["keep.last", "5"], ["keep.last", "--unset"], ["keep.hourly", "5"]):
+        result = run("config", *words)
+        assert result.exit_code == 2, words
+        assert "cannot be changed alone in .holdfast/config.toml line " in result.stderr
+    assert "write there: keep.last = 5" in run("config", "keep.last", "5").stderr
+    assert file.read_text(encoding="utf-8") == "color = 'never'\nkeep = { last = 3, days = 7 }\n"
+
+
+FILES = [
+    "",
+    "\n",
+    'color = "auto"',
+    "color='auto'#c\r\nsession = 'a'\r\n",
+    '# top\n\ncolor = "a # b" # why\n\n# about keep\n[keep]\nlast = 3 # three\ntags = [\n  "a", # one\n  "b",\n]\n',
+    'session = """\ncolor = "no"\n"""\n',
+    "keep.last = 3\nkeep.days = 7\n",
+    "[other]\nx = 1\n",
+    "[keep]\n\n[other.deep]\ncolor = 5\n",
+    '"color" = "auto"\n[ keep ]\n"last" = 1\n',
+    "[[list]]\na = 1\n[[list]]\na = 2\n",
+]
+VALUES = (
+    st.text(st.characters(exclude_categories=["Cs"]))
+    | st.integers(1, 99)
+    | st.booleans()
+    | st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=4), max_size=3)
+)
+KEYS = st.sampled_from([("color",), ("session",), ("keep", "last"), ("keep", "tags"), ("keep", "new")])
+
+
+@given(VALUES)
+@example('\x7f\x00\x1f\u2028\\"')
+def test_what_is_written_is_read_back(value):
+    assert tomllib.loads(f"x = {literal(value)}")["x"] == value
+
+
+@given(st.sampled_from(FILES), KEYS, VALUES)
+def test_setting_changes_one_value_and_unsetting_takes_only_that(text, keys, value):
+    before = tomllib.loads(text)
+    after = with_value(text, keys, value)
+
+    tree = tomllib.loads(after)
+    assert value_at(tree, keys) == value
+    assert type(value_at(tree, keys)) is type(value)
+    if value_at(before, keys) is None:
+        # Every old line is still there, in order.
+        rest = iter(after.split("\n"))
+        assert all(line in rest for line in text.split("\n") if line.strip())
+        assert tomllib.loads(without_value(after, keys)).get("other") == before.get("other")
+    comments = [line.rpartition(" # ")[2] for line in text.split("\n") if " # " in line and "[" not in line]
+    assume(keys != ("keep", "tags"))
+    assert all(comment in after for comment in comments)
+
+
+def test_a_line_is_found_whatever_stands_around_it():
+    text = FILES[4]
+
+    assert line_of(text, ["color"]) == 3
+    assert line_of(text, ["keep"]) == 6
+    assert line_of(text, ["keep", "last"]) == 7
+    assert line_of(text, ["keep", "tags"]) == 8
+    assert line_of(FILES[5] + "color = 'x'\n", ["color"]) == 4
+    assert with_value(text, ["keep", "last"], 9).split("\n")[6] == "last = 9 # three"
+    assert with_value(text, ["color"], "x").split("\n")[2] == 'color = "x" # why'
+    assert with_value(FILES[3], ["color"], "x").startswith('color = "x"#c\r\n')
+    assert without_value(text, ["keep", "tags"]).endswith("last = 3 # three\n")
+    with pytest.raises(CannotWriteError):
+        without_value("keep = {a = 1, b = 2}", ["keep", "a"])
+
+
+def test_every_setting_is_described_in_the_reference():
+    from tests.surfaces.cli.test_reference import section
+
+    text = section("holdfast config")
+    for key in SETTINGS:
+        assert f"`{key}`" in text

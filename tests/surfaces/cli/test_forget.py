@@ -1,0 +1,159 @@
+"""`holdfast forget`: severe, final, and thorough."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+
+import pytest
+from tests.surfaces.cli.conftest import PROGRAM
+
+import holdfast
+
+MARK = "jovial-Kiln-84213"
+
+
+@pytest.fixture
+def secret():
+    return os.urandom(40_000)
+
+
+@pytest.fixture
+def store(home, secret):
+    with holdfast.open(home / ".holdfast") as opened:
+        doomed = opened.session("doomed")
+        for n in range(4):
+            doomed.save({"n": n, "key": secret}, f"{MARK} {n}", tags=[MARK], metadata={"x": MARK})
+        doomed.delete("#2")
+        for n in range(3):
+            opened.session().save({"n": n}, f"kept {n}")
+        yield opened
+
+
+def traces(home, *secrets):
+    files = [path for path in (home / ".holdfast").rglob("*") if path.is_file()]
+    assert files
+    return [path.name for path in files for each in secrets if each in path.read_bytes()]
+
+
+def test_a_session_is_erased_from_every_file(run, store, home, secret):
+    assert traces(home, secret[5_000:5_040])
+    assert traces(home, MARK.encode())
+    result = run("forget", "--session", "doomed", "--confirm", home.name)
+
+    assert result.exit_code == 0, result.stderr
+    shown = dict(line.split("\t") for line in result.stdout.splitlines())
+    assert (shown["session"], shown["checkpoints"]) == ("doomed", "4")
+    assert int(shown["chunks"]) >= 1
+    pieces = [secret[at : at + 32] for at in range(0, len(secret) - 32, 1000)]
+    assert traces(home, MARK.encode(), *pieces) == []
+    assert [each.id for each in store.sessions()] == ["default"]
+    assert [store.session().load(each) for each in store.session().log()] == [{"n": 2}, {"n": 1}, {"n": 0}]
+    assert "Undo" not in result.stderr
+
+
+def test_some_checkpoints_are_erased_and_the_session_goes_on(run, store, home, secret):
+    del secret
+    result = run("forget", "@", "#1", "--session", "doomed", "--confirm", home.name)
+
+    assert result.exit_code == 0
+    assert result.stdout.startswith("session\tdoomed\ncheckpoints\t2\n")
+    assert [each.seq for each in store.session("doomed").log()] == [3]
+    assert run("undo", "--session", "doomed").exit_code == 4
+
+
+def test_a_ref_is_read_on_the_branch_in_use(run, store, home):
+    session = store.session()
+    session.fork("#1", "side").save({"n": "side"}, "on side")
+    run("forget", "@", "--branch", "side", "--confirm", home.name)
+
+    assert [each.message for each in session.log()] == ["kept 2", "kept 1", "kept 0"]
+    assert "on side" not in [each.message for each in store.find(session="default")]
+
+
+def test_one_that_was_removed_before_is_named_by_its_whole_id(run, store, home):
+    gone = store.session().delete("#2")
+    assert run("forget", gone.id[:12], "--confirm", home.name).exit_code == 4
+    assert run("forget", gone.id, "--confirm", home.name).exit_code == 0
+    assert run("forget", gone.id, "--confirm", home.name).exit_code == 4
+
+
+@pytest.mark.parametrize("words", [["--session", "doomed"], ["@", "--session", "doomed"]])
+def test_a_dry_run_says_what_would_go_and_changes_nothing(run, store, words):
+    result = run("forget", *words, "--dry-run")
+
+    assert result.exit_code == 0
+    assert "a dry run: nothing was changed" in result.stderr
+    assert re.search(r"^checkpoints\t[14]$", result.stdout, re.MULTILINE)
+    assert len(store.session("doomed").log()) == 3
+
+
+@pytest.mark.parametrize("words", [["--session", "doomed"], ["@", "--session", "doomed"]])
+@pytest.mark.parametrize("more", [[], ["--json"], ["--confirm", "wrong"]])
+def test_without_the_name_it_is_20_and_nothing_goes(run, store, home, words, more):
+    result = run("forget", *words, *more)
+
+    assert (result.exit_code, result.stdout) == (20, "")
+    assert f"--confirm {home.name} does it without asking" in result.stderr
+    assert len(store.session("doomed").log()) == 3
+
+
+def test_on_a_terminal_the_name_is_asked_for(talk, store, home):
+    question = f"Type the name of the store, {home.name}, to go on: "
+    command = [*PROGRAM, "forget", "--session", "doomed"]
+    assert talk(command, (question, "y\n"), NO_COLOR="1").exit_code == 20
+    assert len(store.session("doomed").log()) == 3
+    seen = talk(command, (question, f"{home.name}\n"), NO_COLOR="1")
+
+    assert seen.exit_code == 0
+    assert (
+        "all of session doomed, 4 checkpoints, will be erased at once and for good; nothing brings it back. "
+        + question
+    ) in seen.screen.replace("\n", "")
+    assert re.search(r"^checkpoints  4 erased$", seen.screen, re.MULTILINE)
+    assert [each.id for each in store.sessions()] == ["default"]
+
+
+def test_json(run, home, store):
+    del store
+    done = json.loads(run("forget", "--session", "doomed", "--json", "--confirm", home.name).stdout)
+
+    assert (done["session"], done["checkpoints"], done["whole_session"], done["dry_run"]) == (
+        "doomed",
+        4,
+        True,
+        False,
+    )
+
+
+def test_a_whole_session_has_to_be_named_on_the_command_line(run, store, home):
+    for env in ({}, {"HOLDFAST_SESSION": "doomed"}):
+        result = run("forget", "--confirm", home.name, env=env)
+        assert result.exit_code == 2
+        assert "say what to forget" in result.stderr
+    assert run("forget", "--session", "doomed", "--branch", "main", "--confirm", home.name).exit_code == 2
+    assert len(store.sessions()) == 2
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--session", "doomd"], "did you mean doomed?"),
+        (["#99"], "#99"),
+        (["f" * 64], "hint:"),
+        (["tag:nope"], "nope"),
+    ],
+)
+def test_what_is_not_there_is_4_and_nothing_goes(run, home, words, said):
+    result = run("forget", *words, "--confirm", home.name)
+
+    assert result.exit_code == 4
+    assert said in result.stderr
+    assert run("list", "--all-sessions").stdout.count("\n") == 6
+
+
+def test_without_a_store_nothing_is_made(run, home):
+    assert run("forget", "@", "--confirm", home.name).exit_code == 10
+    assert list(home.iterdir()) == []

@@ -1,0 +1,175 @@
+"""`holdfast gc`: where undo ends it wants the name of the store, and otherwise it just frees."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+
+import apsw
+import pytest
+from tests.surfaces.cli.conftest import PROGRAM
+
+import holdfast
+from holdfast import Keep
+
+
+@pytest.fixture
+def store(home):
+    """Six checkpoints in each of two sessions, of which one has lost four, the other none."""
+    with holdfast.open(home / ".holdfast") as opened:
+        for name in ("alpha", "beta"):
+            for n in range(6):
+                opened.session(name).save({"n": n, "noise": os.urandom(5000)}, f"number {n}")
+        opened.session("alpha").prune(Keep(last=2))
+        yield opened
+
+
+def fields(result):
+    assert result.exit_code == 0, result.stderr
+    return dict(line.split("\t") for line in result.stdout.splitlines())
+
+
+def test_what_can_still_be_undone_waits_and_nothing_is_asked(run, store):
+    shown = fields(run("gc"))
+
+    assert (shown["checkpoints"], shown["sessions"], shown["waiting"]) == ("0", "", "4")
+    assert store.stats().hidden == 4
+    store.session("alpha").undo()
+    assert len(store.session("alpha").log()) == 6
+
+
+def test_without_a_terminal_it_is_20_says_what_would_end_and_names_the_option(run, store, home):
+    refused = run("gc", "--keep-days", "0")
+
+    assert (refused.exit_code, refused.stdout) == (20, "")
+    assert re.search(
+        r"error: 4 removed checkpoints of session alpha will be gone for good, and undo cannot bring them back any "
+        r"more; 2\d\.\d KB will be freed, and nobody is there to be asked",
+        refused.stderr,
+    )
+    assert f"hint: --confirm {home.name} does it without asking" in refused.stderr
+    assert store.stats().hidden == 4
+
+
+def test_with_the_name_they_go_for_good(run, store, home):
+    dry = fields(run("gc", "--keep-days", "0", "-n"))
+    assert store.stats().hidden == 4
+    done = fields(run("gc", "--keep-days", "0", "--confirm", home.name))
+
+    assert dry == done
+    assert (done["checkpoints"], done["sessions"], done["waiting"]) == ("4", "alpha", "0")
+    assert int(done["freed_bytes"]) > 20_000
+    assert int(done["chunks"]) >= 4
+    assert store.stats().hidden == 0
+    assert len(store.session("alpha").log()) == 2
+    undo = run("undo", "--session", "alpha")
+    assert undo.exit_code == 4
+    assert "code: undo-gone" in undo.stderr
+
+
+@pytest.mark.parametrize("name", ["wrong", "", ".holdfast", "store.db"])
+def test_another_name_is_20(run, store, name):
+    assert run("gc", "--keep-days", "0", "--confirm", name).exit_code == 20
+    assert store.stats().hidden == 4
+
+
+def test_on_a_terminal_the_name_is_asked_for(talk, store, home):
+    question = f"Type the name of the store, {home.name}, to go on: "
+    no = talk([*PROGRAM, "gc", "--keep-days", "0"], (question, "yes\n"), NO_COLOR="1")
+    assert (no.exit_code, store.stats().hidden) == (20, 4)
+    seen = talk([*PROGRAM, "gc", "--keep-days", "0"], (question, f"{home.name}\n"), NO_COLOR="1")
+
+    assert seen.exit_code == 0
+    assert store.stats().hidden == 0
+    assert re.search(r"^plan: 4 removed checkpoints of session alpha go for good; \d+ chunks, ", seen.screen)
+    assert re.search(r"^checkpoints  4 removed for good$", seen.screen, re.MULTILINE)
+    assert re.search(r"^sessions     alpha$", seen.screen, re.MULTILINE)
+    assert re.search(r"^chunks       \d+ freed, 2\d\.\d KB$", seen.screen, re.MULTILINE)
+
+
+def test_room_that_nothing_needs_is_freed_without_a_question(run, store):
+    # Removed by retention, which keeps nothing back: rows are gone, their chunks are not.
+    session = store.session("gamma", keep=Keep(at_most=1))
+    for n in range(10):
+        session.save({"n": n, "noise": os.urandom(5000)})
+    before = store.stats().chunks
+    shown = fields(run("gc"))
+
+    assert shown["checkpoints"] == "0"
+    assert int(shown["chunks"]) >= 9
+    assert store.stats().chunks == before - int(shown["chunks"])
+    assert fields(run("gc"))["chunks"] == "0"
+
+
+def test_json_has_the_same_figures(run, store, home):
+    refused = run("gc", "--keep-days", "0", "--json")
+    dry = json.loads(run("gc", "--keep-days", "0", "--json", "--dry-run").stdout)
+    done = json.loads(run("gc", "--keep-days", "0", "--json", "--confirm", home.name).stdout)
+
+    assert (refused.exit_code, refused.stdout) == (20, "")
+    assert dry == done | {"dry_run": True}
+    assert (done["checkpoints"], done["sessions"], done["keep_days"]) == (4, ["alpha"], 0)
+    assert store.stats().hidden == 0
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--keep-days", "-1"], "--keep-days"),
+        (["--keep-days", "soon"], "--keep-days"),
+        (["--keep-dayz", "1"], "did you mean --keep-days?"),
+        (["--session", "alpha"], "--session does not apply"),
+        (["--branch", "main"], "--branch does not apply"),
+        (["--yes"], "no such option"),
+    ],
+)
+def test_what_cannot_be_meant_is_2(run, words, said):
+    result = run("gc", *words)
+
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
+def test_without_a_store_nothing_is_made(run, home):
+    assert run("gc").exit_code == 10
+    assert list(home.iterdir()) == []
+
+
+def test_damage_is_9_and_nothing_is_removed(run, store, home):
+    database = apsw.Connection(str(home / ".holdfast" / "store.db"))
+    # What the newest checkpoint of the other session needs.
+    database.execute("DELETE FROM chunks WHERE number = (SELECT max(number) FROM chunks)")
+    database.close()
+    result = run("gc", "--keep-days", "0", "--confirm", home.name)
+
+    assert result.exit_code == 9
+    assert "holdfast verify" in result.stderr
+    assert store.stats().hidden == 4
+
+
+def test_many_sessions_are_named_in_part(run, home):
+    with holdfast.open(home / ".holdfast") as store:
+        for n in range(8):
+            session = store.session(f"s{n}")
+            session.save({"n": n})
+            session.clear()
+    result = run("gc", "--keep-days", "0")
+
+    assert (
+        "8 removed checkpoints of sessions s0, s1, s2, s3, s4 and 3 more will be gone for good"
+        in result.stderr
+    )
+
+
+@pytest.mark.usefixtures("store")
+def test_a_terminal_sees_progress_unless_it_was_refused(talk):
+    program = "from holdfast.cli import _progress, main; _progress.FIRST = 0.000001; main()"
+    shown = talk([sys.executable, "-c", program, "gc", "--dry-run"])
+    quiet = talk([sys.executable, "-c", program, "--no-progress", "gc", "--dry-run"])
+
+    assert "looking for what can go" in shown.screen
+    assert "looking for" not in quiet.screen
+    assert shown.exit_code == quiet.exit_code == 0

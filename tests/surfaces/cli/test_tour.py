@@ -1,0 +1,70 @@
+"""The tour of the README: ten commands that a newcomer can paste, one after the other, into an empty folder."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import holdfast
+from holdfast.cli import COMMANDS
+
+README = Path(__file__).resolve().parents[3] / "README.md"
+
+
+def tour() -> list[str]:
+    text = README.read_text(encoding="utf-8")
+    _, _, rest = text.partition("### A tour in ten commands\n")
+    block = re.search(r"```console\n(.*?)```", rest, re.DOTALL)
+    assert block is not None
+    return [line.removeprefix("$ ") for line in block.group(1).splitlines()]
+
+
+@pytest.fixture
+def taken(home, tmp_path_factory):
+    """What each command of the tour said."""
+    program = tmp_path_factory.mktemp("bin") / "holdfast"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m holdfast "$@"\n', encoding="utf-8")
+    program.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{program.parent}:{os.environ['PATH']}"}
+    return [
+        subprocess.run(
+            ["/bin/sh", "-c", line], capture_output=True, text=True, cwd=home, env=environment, check=False
+        )
+        for line in tour()
+    ]
+
+
+def test_there_are_ten_and_each_is_a_command_of_the_program():
+    verbs = [re.search(r"holdfast (\w+)", line) for line in tour()]
+
+    assert len(verbs) == 10
+    assert all(verb is not None and verb.group(1) in COMMANDS for verb in verbs)
+
+
+def test_every_one_of_them_works_and_has_something_to_show(taken):
+    for line, done in zip(tour(), taken, strict=True):
+        assert done.returncode == 0, (line, done.stderr)
+        assert done.stdout, line
+
+
+def test_they_do_what_the_comments_say(taken, home):
+    verbs = [re.findall(r"holdfast (\w+)", line)[0] for line in tour()]
+    said = dict(zip(verbs, taken, strict=True))
+
+    assert [row.split("\t")[9] for row in said["list"].stdout.splitlines()] == ["a second", "a first name"]
+    assert "bollard" in said["show"].stdout
+    assert said["restore"].stderr.splitlines()[-1] == "Undo: holdfast undo"
+    assert "restore #1" in said["undo"].stdout
+    assert said["tree"].stdout.count("\n") == 3
+    assert "a first name" in said["at"].stdout
+    with holdfast.open(home / ".holdfast", create=False) as store:
+        session = store.session()
+        assert [each.name for each in session.branches()] == ["main", "wild-idea"]
+        assert session.load()["tried"] == ["moor", "bollard"]
+        assert session.load("wild-idea")["tried"] == ["moor"]
+        assert store.sessions()[0].branch == "wild-idea"

@@ -1,0 +1,156 @@
+"""`holdfast restore`, `undo` and `redo`."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import holdfast
+
+
+@pytest.fixture
+def store(home):
+    with holdfast.open(home / ".holdfast") as opened:
+        for n in (1, 2, 3):
+            opened.session().save({"n": n, "pair": (1, 2)}, f"step {n}", step=n)
+        yield opened
+
+
+def state(run, *args):
+    return json.loads(run("show", "--state", "--json", *args).stdout)["n"]
+
+
+def test_restore_brings_a_state_back_and_loses_nothing(run, store):
+    result = run("restore", "#1")
+
+    fields = result.stdout.rstrip("\n").split("\t")
+    assert result.exit_code == 0
+    assert fields[1] == "4"
+    assert fields[5] == "restore"
+    assert fields[9] == "restore of #1: step 1"
+    assert store.session().load() == {"n": 1, "pair": (1, 2)}
+    assert [each.seq for each in store.session().log()] == [4, 3, 2, 1]
+    assert result.stderr == (
+        "plan: session default, branch main; the state of #1 comes back as a new checkpoint after #3\n"
+        "Undo: holdfast undo\n"
+    )
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize("verb", ["restore", "annotate", "delete"])
+def test_a_number_that_the_shell_took_for_a_comment_is_asked_for_with_quotes(run, verb):
+    result = run(verb)
+
+    assert result.exit_code == 2
+    assert f"hint: a number needs quotes in a shell: holdfast {verb} '#12'\n" in result.stderr
+
+
+def test_restore_on_a_named_branch_leaves_the_one_in_use_alone(run, store):
+    store.session().fork("#2", "side")
+
+    run("restore", "#1", "--branch", "side")
+
+    assert store.session(branch="side").load()["n"] == 1
+    assert store.session().load()["n"] == 3
+
+
+@pytest.mark.usefixtures("store")
+def test_undo_and_redo_go_back_and_forth(run):
+    run("restore", "#1")
+    run("restore", "#2")
+
+    assert state(run) == 2
+    assert run("undo").exit_code == 0
+    assert state(run) == 1
+    run("undo")
+    assert state(run) == 3
+    assert run("undo").exit_code == 4
+    again = run("redo")
+    assert state(run) == 1
+    assert again.stdout.split("\t")[1] == "restore"
+    assert again.stderr.endswith("Undo: holdfast undo\n")
+    run("redo")
+    assert state(run) == 2
+    nothing = run("redo")
+    assert nothing.exit_code == 4
+    assert "code: nothing-to-redo" in nothing.stderr
+
+
+@pytest.mark.usefixtures("store")
+def test_undo_says_what_was_undone_and_how_to_redo_it(run):
+    run("restore", "#1")
+
+    result = run("undo")
+
+    assert result.stdout.split("\t")[:2] == ["1", "restore"]
+    assert result.stdout.split("\t")[3] == "restore #1 on branch 'main' as #4"
+    assert result.stderr == (
+        "plan: session default; restore #1 on branch 'main' as #4 is undone; then branch main is at #3\n"
+        "Redo: holdfast redo\n"
+    )
+
+
+@pytest.mark.usefixtures("store")
+def test_a_save_since_then_is_not_undone_in_silence(run):
+    run("restore", "#1")
+    run("create", "went on")
+
+    for args in (["undo"], ["undo", "--dry-run"]):
+        result = run(*args)
+        assert result.exit_code == 5
+        assert "code: undo-blocked" in result.stderr
+        assert "holdfast restore '#3'" in result.stderr
+    assert run("list").stdout.count("\n") == 5
+
+
+def test_what_was_done_is_listed(run, store):
+    run("restore", "#1")
+    run("tag", "@", "golden")
+    run("undo")
+
+    rows = [line.split("\t") for line in run("undo", "--list").stdout.splitlines()]
+    document = json.loads(run("undo", "--list", "--limit", "2", "--json").stdout)
+
+    assert [(row[0], row[1], row[3], row[4]) for row in rows] == [
+        ("3", "undo", "no", "undo of tag #4 +golden"),
+        ("2", "tag", "no", "tag #4 +golden"),
+        ("1", "restore", "yes", "restore #1 on branch 'main' as #4"),
+    ]
+    assert [each["number"] for each in document["operations"]] == [3, 2]
+    assert document["more"] is True
+    store.session("fresh").save(1)
+    assert run("undo", "--list", "--session", "fresh").stderr == "nothing was done yet that could be undone\n"
+    assert run("undo", "--list", "--session", "nope").exit_code == 4
+
+
+def test_a_terminal_shows_operations_as_a_table(terminal, run, store):
+    del store
+    run("restore", "#1")
+
+    listed = terminal("undo", "--list", "--color", "never").screen.splitlines()
+    undone = terminal("undo", "--color", "never").screen.splitlines()
+
+    assert listed[0].split() == ["OPERATION", "DONE", "UNDO", "WHAT"]
+    assert listed[1].split()[0] == "1"
+    assert listed[1].endswith("yes   restore #1 on branch 'main' as #4")
+    assert undone[0].split() == ["OPERATION", "DONE", "HEAD", "NOW", "WHAT"]
+    assert "#3" in undone[1]
+
+
+def test_a_restore_under_load_is_not_a_conflict(run, store, monkeypatch):
+    """Another writer saves between what the command reads and what it writes."""
+    real = holdfast.Session.checkpoint
+
+    def and_then(self, ref="@"):
+        found = real(self, ref)
+        store.session().save({"n": 100})
+        return found
+
+    monkeypatch.setattr(holdfast.Session, "checkpoint", and_then)
+
+    result = run("restore", "@")
+
+    assert result.exit_code == 0, result.stderr
+    monkeypatch.undo()
+    assert store.session().checkpoint("@-").trigger == "restore"

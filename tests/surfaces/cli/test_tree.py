@@ -1,0 +1,214 @@
+"""`holdfast tree`: the lineage of a session, on a terminal, in a pipe and as JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from textwrap import dedent
+
+import pytest
+
+import holdfast
+
+EVIL = "\x1b[2J\r\n@ 00000000  #99  now  main  \u202eevil\u2028○ fake\tx"
+
+
+@pytest.fixture
+def store(home):
+    """A session with two branches, a pin, a tag, a removed checkpoint and a long stretch."""
+    with holdfast.open(home / ".holdfast", durability="process") as opened:
+        session = opened.session()
+        for n in range(1, 21):
+            session.save(n, f"step {n}", tags=["good"] if n == 16 else [])
+        beside = opened.session()
+        beside.save("x", "beside", parent="#17")
+        beside.save("y", "beside again")
+        session.delete("#19")
+        yield opened
+
+
+def picture(screen: str) -> str:
+    """What was drawn, with ids and ages blotted out."""
+    screen = re.sub(r"\b[0-9a-f]{8}\b", "ID------", screen)
+    # One blank less or more is the width of the ages.
+    screen = re.sub(r" +(now|\d+s ago|in \d+s|AGE)  ", "  AGE  ", screen)
+    return "\n".join(line.rstrip() for line in screen.splitlines())
+
+
+SCREEN = """
+     ID        SEQ  AGE  BRANCH  TAGS  MESSAGE
+  ○  ID------  #22  AGE  main-1        beside again
+  ○  ID------  #21  AGE                beside
+@ │  ID------  #20  AGE  main          step 20
+~ │  1 removed
+○ │  ID------  #18  AGE                step 18
+├─╯
+○    ID------  #17  AGE                step 17
+○    ID------  #16  AGE          good  step 16
+○    ID------  #15  AGE                step 15
+○    ID------  #14  AGE                step 14
+…    10 checkpoints
+○    ID------   #3  AGE                step 3
+○    ID------   #2  AGE                step 2
+○    ID------   #1  AGE                step 1
+"""
+
+
+@pytest.mark.usefixtures("store")
+def test_a_terminal_gets_a_drawing_beside_a_table(terminal):
+    seen = terminal("tree", NO_COLOR="1")
+
+    assert picture(seen.screen) == SCREEN.strip("\n")
+    assert seen.stderr == ""
+
+
+@pytest.mark.usefixtures("store")
+def test_a_terminal_that_is_not_unicode_gets_the_same_drawing_in_ascii(terminal):
+    seen = terminal("tree", PYTHONIOENCODING="ascii", NO_COLOR="1")
+
+    strokes = str.maketrans("○│├─╯…", "o|+-':")
+    assert seen.screen.isascii()
+    assert picture(seen.screen) == SCREEN.strip("\n").translate(strokes)
+
+
+@pytest.mark.usefixtures("store")
+def test_all_folds_nothing(terminal):
+    lines = picture(terminal("tree", "--all", NO_COLOR="1").screen).splitlines()
+
+    assert "checkpoints" not in "\n".join(lines)
+    assert sum("ID------" in line for line in lines) == 21
+
+
+@pytest.mark.usefixtures("store")
+def test_the_branch_in_use_stands_first(terminal):
+    lines = picture(terminal("tree", "--branch", "main-1", NO_COLOR="1").screen).splitlines()
+
+    assert lines[1].startswith("@    ID------  #22  AGE  main-1")
+    assert lines[3].startswith("│ ○  ID------  #20  AGE  main")
+    assert lines[6] == "├─╯"
+
+
+def test_a_pin_is_a_diamond_and_a_line_without_a_branch_says_so(terminal, store):
+    session = store.session()
+    session.pin("#2")
+    session.delete_branch("main-1", force=True)
+
+    lines = picture(terminal("tree", NO_COLOR="1").screen).splitlines()
+
+    assert [line for line in lines if "◆" in line] == ["◆    ID------   #2  AGE                     step 2"]
+    assert lines[1] == "  ○  ID------  #22  AGE  (no branch)        beside again"
+    assert lines[2] == "  ○  ID------  #21  AGE                     beside"
+    nodes = json.loads(terminal("tree", "--json").screen)["nodes"]
+    assert [node["on_branch"] for node in nodes][:3] == [False, False, True]
+
+
+def test_a_session_that_began_in_another_says_so(terminal, store):
+    store.session().fork("#3", session="copy").save(1, "on its own")
+
+    lines = picture(terminal("tree", "--session", "copy", NO_COLOR="1").screen).splitlines()
+
+    assert lines[1].startswith("@  ID------   #2  AGE  main")
+    assert lines[2].startswith("○  ID------   #1  AGE")
+    assert lines[3:] == ["~  from another session"]
+
+
+@pytest.mark.usefixtures("store")
+def test_a_limit_says_that_there_are_more_and_where_lines_go_on(terminal, run):
+    seen = terminal("tree", "--limit", "4", NO_COLOR="1")
+
+    assert picture(seen.screen).endswith(
+        dedent("""
+        @ │  ID------  #20  AGE  main          step 20
+        ~ │  1 removed
+        ○ │  ID------  #18  AGE                step 18
+        ├─╯
+        ~    older ones""")
+        .replace("main          ", "main    ")
+        .replace("AGE                ", "AGE          ")
+    )
+    assert "--limit 0" in seen.stderr
+    assert len(run("tree", "--limit", "4").stdout.splitlines()) == 4
+    assert json.loads(run("tree", "--limit", "4", "--json").stdout)["more"] is True
+    assert json.loads(run("tree", "--limit", "0", "--json").stdout)["more"] is False
+
+
+def test_a_pipe_gets_a_checkpoint_a_line_with_its_links_and_no_drawing(run, store):
+    result = run("tree")
+
+    rows = [line.split("\t") for line in result.stdout.splitlines()]
+    found = store.find(session="default")
+    heads = {22: "main-1", 20: "main"}
+    assert result.stderr == ""
+    assert rows == [
+        [
+            each.id,
+            each.prev or "",
+            ",".join(each.parents),
+            heads.get(each.seq, ""),
+            "1" if each.seq > 20 else "0",
+            each.message,
+        ]
+        for each in found
+    ]
+    assert rows[2][1] != rows[2][2]  # what was removed is still the parent
+    assert not set(result.stdout) & set("│○├╯─…~\x1b")
+
+
+def test_json_has_the_lineage_and_the_lanes(run, store):
+    document = json.loads(run("tree", "--json").stdout)
+
+    assert document["store"] == store.url
+    assert {key: document[key] for key in document if key != "store"} == store.session().tree().to_dict()
+    assert [node["lane"] for node in document["nodes"]][:4] == [1, 1, 0, 0]
+    assert [node["checkpoint"]["seq"] for node in document["nodes"] if node["fork"]] == [17]
+
+
+def test_hostile_text_can_neither_break_nor_fake_a_row(terminal, run, home):
+    with holdfast.open(home / ".holdfast") as store:
+        session = store.session()
+        session.save(1, EVIL)
+        session.save(2, "fine", tags=["○ #7 @"])
+
+    seen = terminal("tree", "--color", "never", width=200)
+
+    lines = seen.screen.splitlines()
+    assert len(lines) == 3
+    assert {char for char in seen.screen if char != "\n" and not char.isprintable()} == set()
+    assert [line[0] for line in lines] == [" ", "@", "○"]
+    assert len(run("tree").stdout.splitlines()) == 2
+    assert [len(line.split("\t")) for line in run("tree").stdout.splitlines()] == [6, 6]
+
+
+def test_nothing_to_draw_is_said_and_what_is_missing_is_an_error(run, home):
+    run("init")
+    empty = run("tree")
+    assert (empty.exit_code, empty.stdout) == (0, "")
+    assert "holdfast create" in empty.stderr
+    assert json.loads(run("tree", "--json").stdout)["nodes"] == []
+    assert run("tree", "--session", "x").exit_code == 4
+
+    run("create", "one", "--session", "work")
+
+    missing = run("tree", "--session", "wrok")
+    assert (missing.exit_code, missing.stdout) == (4, "")
+    assert "did you mean work?" in missing.stderr
+    branch = run("tree", "--session", "work", "--branch", "mian")
+    assert (branch.exit_code, branch.stdout) == (4, "")
+    assert "main" in branch.stderr
+    assert run("tree", "--limit", "-1").exit_code == 2
+    assert run("tree", "--store", str(home / "nowhere")).exit_code == 10
+
+
+@pytest.mark.usefixtures("store")
+def test_colour_decorates_the_columns_and_no_state_is_read(terminal, home):
+    import apsw
+
+    database = apsw.Connection(str(home / ".holdfast" / "store.db"))
+    database.execute("UPDATE chunks SET data = zeroblob(length(data))")
+    database.close()
+
+    seen = terminal("tree")
+
+    assert "\x1b[33m" in seen.screen
+    plain = re.sub(r"\x1b\[\d+m", "", seen.screen)
+    assert picture(plain) == SCREEN.strip("\n")

@@ -1,0 +1,160 @@
+"""`holdfast verify`: damage is an answer, and names each checkpoint that it costs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+
+import pytest
+from tests.surfaces.cli.json_schema import load, problems
+from tests.unit.store.damage import flip, spoil
+
+import holdfast
+from holdfast.storage.records import CheckpointId
+
+
+@pytest.fixture
+def path(home):
+    """Where a store is that nobody has open: three checkpoints each in two sessions."""
+    with holdfast.open(home / ".holdfast") as store:
+        for name in ("alpha", "beta"):
+            for n in range(3):
+                store.session(name).save({"n": n, "noise": os.urandom(5000)}, f"number {n}")
+    return home / ".holdfast" / "store.db"
+
+
+@pytest.fixture
+def damaged(path):
+    """The same with the state of the second checkpoint of alpha gone wrong; its id."""
+    with holdfast.open(path) as store:
+        checkpoint = store.session("alpha").checkpoint("#2")
+        with store._backend.reader() as reader:
+            row = reader.checkpoint(CheckpointId(bytes.fromhex(checkpoint.id)))
+            assert row is not None
+    spoil(path, "UPDATE chunks SET data = zeroblob(length(data)) WHERE hash = ?", row.root)
+    return checkpoint.id
+
+
+def lines(result):
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+@pytest.mark.usefixtures("path")
+@pytest.mark.parametrize("quick", [[], ["--quick"]])
+def test_a_store_that_is_whole_is_0_and_says_what_was_looked_at(run, terminal, quick):
+    result = run("verify", *quick)
+
+    assert result.exit_code == 0
+    assert result.stderr == ""
+    (row,) = [line.split("\t") for line in result.stdout.splitlines()]
+    assert row[:2] == ["summary", "ok"]
+    assert row[5].startswith("6 checkpoints of 2 sessions")
+    assert row[5].endswith("nothing is damaged")
+    assert ("chunk" in row[5]) == (not quick)
+    seen = terminal("verify", *quick, NO_COLOR="1")
+    assert (seen.exit_code, seen.screen) == (0, row[5] + "\n")
+
+
+def test_damage_is_1_and_the_checkpoint_is_named(run, damaged):
+    result = run("verify")
+
+    assert result.exit_code == 1
+    rows = [line.split("\t") for line in result.stdout.splitlines()]
+    assert [row[1:5] for row in rows if row[0] == "damaged"] == [[damaged, "alpha", "2", "lost"]]
+    assert [row[1] for row in rows if row[0] == "problem"] == ["chunk"]
+    assert rows[-1][:2] == ["summary", "damaged"]
+    assert {len(row) for row in rows} == {6}
+    assert result.stderr == (
+        "hint: holdfast repair --dry-run shows how it puts what is whole in its place and sets 1 checkpoint aside\n"
+    )
+
+
+def test_a_quick_look_does_not_read_states(run, damaged):
+    del damaged
+    assert run("verify", "--quick").exit_code == 0
+
+
+def test_one_session_alone(run, damaged):
+    del damaged
+    assert run("verify", "--session", "beta").exit_code == 0
+    assert run("verify", "--session", "alpha").exit_code == 1
+
+
+def test_json_is_a_line_each_that_fits_its_schema(run, damaged):
+    result = run("verify", "--json")
+    schema = load("verify.schema.json")
+    found = lines(result)
+
+    assert (result.exit_code, result.stderr) == (1, "")
+    assert [problems(each, schema) for each in found] == [[]] * len(found)
+    assert [each["type"] for each in found] == ["problem", "damaged", "summary"]
+    assert found[0]["checkpoints"] == [damaged]
+    assert (found[1]["id"], found[1]["session"], found[1]["seq"], found[1]["lost"]) == (
+        damaged,
+        "alpha",
+        2,
+        True,
+    )
+    assert (found[2]["ok"], found[2]["problems"], found[2]["damaged"]) == (False, 1, 1)
+    assert (found[2]["checkpoints"], found[2]["sessions"]) == (6, 2)
+
+
+def test_a_schema_that_takes_anything_would_show_nothing():
+    schema = load("verify.schema.json")
+
+    assert problems({"type": "summary"}, schema) != []
+    assert problems({"type": "other"}, schema) != []
+
+
+def test_a_terminal_gets_tables(terminal, damaged):
+    seen = terminal("verify", both=True, NO_COLOR="1")
+
+    assert seen.exit_code == 1
+    assert re.search(r"^KIND +WHAT +WHY$", seen.screen, re.MULTILINE)
+    assert re.search(rf"^{damaged[:8]}  alpha +#2  lost  ", seen.screen, re.MULTILINE)
+    assert "1 problem, 1 checkpoint cannot be loaded" in seen.screen
+
+
+def test_the_operation_log_and_rows_are_looked_at_too(run, path):
+    spoil(path, "UPDATE checkpoints SET message = 'other' WHERE session = (SELECT min(session) FROM checkpoints) "
+                "AND seq = 1")  # fmt: skip
+    result = run("verify", "--quick")
+
+    assert result.exit_code == 1
+    assert "\t1\t" in result.stdout
+
+
+def test_a_file_that_cannot_be_opened_is_9(run, path):
+    flip(path, 300)
+
+    assert run("verify").exit_code == 9
+
+
+@pytest.mark.usefixtures("path")
+@pytest.mark.parametrize(
+    ("words", "exit_code", "said"),
+    [
+        (["--session", "alhpa"], 4, "did you mean alpha?"),
+        (["--branch", "main"], 2, "--branch does not apply"),
+        (["--qiuck"], 2, "did you mean --quick?"),
+        (["--store", "nowhere"], 10, "holdfast init"),
+    ],
+)
+def test_what_cannot_be_meant_is_said(run, words, exit_code, said):
+    result = run("verify", *words)
+
+    assert result.exit_code == exit_code
+    assert said in result.stderr
+
+
+@pytest.mark.usefixtures("path")
+def test_a_terminal_sees_progress_unless_it_was_refused(talk):
+    program = "from holdfast.cli import _progress, main; _progress.FIRST = 0.000001; main()"
+    shown = talk([sys.executable, "-c", program, "verify"])
+    quiet = talk([sys.executable, "-c", program, "--no-progress", "verify"])
+
+    assert "checking" in shown.screen
+    assert "checking" not in quiet.screen
+    assert shown.exit_code == quiet.exit_code == 0

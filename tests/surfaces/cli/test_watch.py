@@ -1,0 +1,185 @@
+"""`holdfast watch`: a line for each checkpoint, at once, from whatever process."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+from contextlib import contextmanager
+
+import pytest
+from tests.surfaces.cli.conftest import PROGRAM
+from tests.surfaces.cli.json_schema import load, problems
+
+import holdfast
+
+
+@pytest.fixture
+def store(home):
+    with holdfast.open(home / ".holdfast") as opened:
+        opened.session().save({"n": 0}, "before")
+        yield opened
+
+
+@contextmanager
+def watching(home, *words, **options):
+    """A process that watches, once it has shown a first checkpoint."""
+    child = subprocess.Popen(
+        # So that it ends some time, even where a line is not written at once.
+        [*PROGRAM, "watch", "--after", "#1", "--timeout", "60", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=home,
+        **options,
+    )
+    try:
+        yield child
+    finally:
+        child.kill()
+        child.communicate()
+
+
+def test_lines_of_another_process_come_as_they_are_saved(home, store):
+    with watching(home) as child:
+        for n in range(1, 4):
+            # The next one is saved only when this one was read: nothing waits in a buffer.
+            saved = store.session("s").save({"n": n}, f"number {n}", tags=["t"])
+            row = child.stdout.readline().rstrip("\n").split("\t")
+            assert (row[0], row[1], row[3], row[8], row[9]) == (saved.id, str(n), "s", "t", f"number {n}")
+
+
+def test_json_is_a_line_each_with_a_type(home, store):
+    schema = load("watch.schema.json")
+    with watching(home, "--json") as child:
+        for n in range(2):
+            saved = store.session().save({"n": n}, "multi\nline \u2028")
+            line = json.loads(child.stdout.readline())
+            assert problems(line, schema) == []
+            assert (line["type"], line["checkpoint"]["id"]) == ("checkpoint", saved.id)
+            assert line["checkpoint"]["message"] == "multi\nline \u2028"
+
+
+@pytest.mark.parametrize("words", [[], ["--json"]])
+def test_ctrl_c_is_130_and_quiet(home, store, words):
+    with watching(home, *words) as child:
+        store.session().save({}, "one")
+        assert child.stdout.readline()
+        child.send_signal(signal.SIGINT)
+        stdout, stderr = child.communicate()
+
+    assert (child.returncode, stdout) == (130, "")
+    assert "Traceback" not in stderr
+    assert "interrupted" in stderr
+
+
+def test_a_reader_that_goes_away_ends_it_quietly(home, store):
+    with watching(home) as child:
+        store.session().save({}, "one")
+        assert child.stdout.readline()
+        child.stdout.close()
+        store.session().save({}, "two")
+        assert child.wait() == 141
+        assert child.stderr.read() == ""
+
+
+def test_it_begins_now_unless_told_otherwise(run, store):
+    store.session().save({}, "after it")
+
+    assert run("watch", "--timeout", "0").stdout == ""
+    assert run("watch", "--timeout", "0").exit_code == 0
+    for option in ("--after", "--since"):
+        result = run("watch", option, "#1", "--timeout", "0")
+        assert [line.split("\t")[9] for line in result.stdout.splitlines()] == ["after it"]
+
+
+def test_the_last_id_that_was_seen_goes_on_where_it_ended(run, store):
+    store.session("a").save({}, "one")
+    seen = run("watch", "--after", "#1", "--timeout", "0").stdout.split("\t")[0]
+    store.session("b").save({}, "two")
+    result = run("watch", "--after", seen, "--session", "a", "--timeout", "0")
+    everything = run("watch", "--after", "#1", "--timeout", "0").stdout
+
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert [line.split("\t")[9] for line in everything.splitlines()] == ["one", "two"]
+
+
+def test_one_session_alone(run, store):
+    store.session("a").save({}, "of a")
+    store.session("b").save({}, "of b")
+    first = store.session("a").checkpoint()
+    store.session("a").save({}, "more of a")
+    result = run("watch", "--session", "a", "--after", first.id, "--timeout", "0")
+
+    assert [line.split("\t")[9] for line in result.stdout.splitlines()] == ["more of a"]
+
+
+@pytest.mark.usefixtures("store")
+def test_a_session_that_is_not_there_yet_is_waited_for(run):
+    result = run("watch", "--session", "later", "--timeout", "0")
+
+    assert result.exit_code == 0
+    assert result.stderr == "there is no session later yet: waiting for its first checkpoint\n"
+
+
+def test_on_a_terminal_a_line_fits_and_has_the_time_of_day(terminal, store):
+    store.session("research").save({}, "long " * 60, tags=["verified"])
+    seen = terminal("watch", "--after", "#1", "--timeout", "0", width=90, NO_COLOR="1")
+    (line,) = seen.screen.splitlines()
+
+    assert re.match(
+        r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  [0-9a-f]{8}  #1  research          verified  long ", line
+    )
+    assert len(line) == 90
+    assert line.endswith("…")
+    assert "\x1b[33m" in terminal("watch", "--after", "#1", "--timeout", "0").screen
+    utc = terminal("watch", "--after", "#1", "--timeout", "0", "--time", "iso", NO_COLOR="1").screen
+    assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ  ", utc)
+
+
+def test_hostile_text_is_harmless(terminal, run, store):
+    evil = "\x1b]0;owned\x07\x1b[2J\x9b31m\r\nid\t1\tfake\u202e\u2028\x08"
+    store.session().save({}, evil)
+    words = ["watch", "--after", "#1", "--timeout", "0"]
+    seen = terminal(*words, "--color", "never", both=True)
+
+    assert {char for char in seen.screen if char not in "\n\t" and not char.isprintable()} == set()
+    assert len(seen.screen.splitlines()) == 1
+    assert len(run(*words).stdout.splitlines()) == 1
+    assert len(run(*words).stdout.split("\t")) == 10
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize(
+    ("words", "exit_code", "said"),
+    [
+        (["--timeout", "-1"], 2, "--timeout"),
+        (["--timeout", "soon"], 2, "--timeout"),
+        (["--timeuot", "1"], 2, "did you mean --timeout?"),
+        (["--branch", "main", "--timeout", "0"], 2, "--branch does not apply"),
+        (["--after", "#99", "--timeout", "0"], 4, "#99"),
+        (["--after", "@", "--session", "defualt", "--timeout", "0"], 4, "did you mean default?"),
+        (["--store", "nowhere", "--timeout", "0"], 10, "holdfast init"),
+    ],
+)
+def test_what_cannot_be_meant_is_said(run, words, exit_code, said):
+    result = run("watch", *words)
+
+    assert result.exit_code == exit_code
+    assert said in result.stderr
+
+
+def test_it_ends_by_itself_when_nothing_came(home, store):
+    del store
+    done = subprocess.run(
+        [*PROGRAM, "watch", "--timeout", "0.2"],
+        capture_output=True,
+        text=True,
+        cwd=home,
+        check=False,
+        env=os.environ,
+    )
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
