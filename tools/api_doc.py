@@ -32,6 +32,14 @@ CLASSES = (
     "BranchInfo",
     "Undone",
     "OperationInfo",
+    "Tree",
+    "Around",
+    "Recovered",
+    "PruneReport",
+    "GcReport",
+    "ForgetReport",
+    "VerifyReport",
+    "RepairReport",
     "Opaque",
 )
 

@@ -38,12 +38,20 @@ if TYPE_CHECKING:
     from holdfast.store import Session, SessionInfo, Store
     from holdfast.store import open_store as open  # noqa: A004 - the name is part of the contract
     from holdfast.store.branching import BranchInfo
+    from holdfast.store.collecting import GcReport
     from holdfast.store.document import Document
+    from holdfast.store.forgetting import ForgetReport
+    from holdfast.store.looking import Around
+    from holdfast.store.pruning import PruneReport
+    from holdfast.store.recovering import Recovered
+    from holdfast.store.repairing import RepairReport
     from holdfast.store.undoing import OperationInfo, Undone
+    from holdfast.store.verifying import VerifyReport
 
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "Around",
     "AsyncDocument",
     "AsyncSession",
     "AsyncStore",
@@ -53,6 +61,8 @@ __all__ = [
     "ConflictError",
     "Document",
     "ErrorCode",
+    "ForgetReport",
+    "GcReport",
     "HoldfastError",
     "HoldfastWarning",
     "IntegrityError",
@@ -61,7 +71,10 @@ __all__ = [
     "NotFoundError",
     "Opaque",
     "OperationInfo",
+    "PruneReport",
+    "Recovered",
     "RecoveryWarning",
+    "RepairReport",
     "Session",
     "SessionInfo",
     "StateError",
@@ -69,6 +82,7 @@ __all__ = [
     "Tree",
     "Undone",
     "UnsupportedError",
+    "VerifyReport",
     "__version__",
     "aopen",
     "open",
@@ -92,6 +106,13 @@ _HOMES = {
     "Document": "holdfast.store.document:Document",
     "OperationInfo": "holdfast.store.undoing:OperationInfo",
     "Undone": "holdfast.store.undoing:Undone",
+    "Around": "holdfast.store.looking:Around",
+    "PruneReport": "holdfast.store.pruning:PruneReport",
+    "GcReport": "holdfast.store.collecting:GcReport",
+    "ForgetReport": "holdfast.store.forgetting:ForgetReport",
+    "VerifyReport": "holdfast.store.verifying:VerifyReport",
+    "RepairReport": "holdfast.store.repairing:RepairReport",
+    "Recovered": "holdfast.store.recovering:Recovered",
     "Session": "holdfast.store:Session",
     "SessionInfo": "holdfast.store:SessionInfo",
     "Store": "holdfast.store:Store",

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 
 _WORDS = (
+    (r"store\.verify\(\) \((holdfast verify)\)", r"\1"),
+    (r"store\.repair\(\) sets", "holdfast repair sets"),
     (r"s\.\w+\([^()]*\) \((holdfast [^()]*)\)", r"\1"),
     (r"saves are not undone: s\.restore\('@-'\)", "saves are not undone: holdfast restore @-"),
     (r"s\.delete\('@'\)", "holdfast delete @"),

@@ -43,7 +43,7 @@ Examples:
 @click.command("gc", cls=HoldfastCommand, short_help="Free what nothing needs any more", help=HELP)
 @click.option(
     "--keep-days",
-    type=click.FloatRange(min=0),
+    type=click.FloatRange(min=0, max=1_000_000),
     default=14,
     metavar="N",
     help="Removed checkpoints stay for N days  [default: 14]",

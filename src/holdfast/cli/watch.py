@@ -25,6 +25,7 @@ from holdfast.cli._terminal import (
     shorten,
     show_time,
     terminal_width,
+    text_width,
 )
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def _line(settings: Settings, checkpoint: Checkpoint, *, sessions: bool) -> str:
         parts.append((shorten(escape_controls(checkpoint.branch), _SESSION, mark=mark), "blue"))
     if checkpoint.tags:
         parts.append((shorten(escape_controls(",".join(checkpoint.tags)), 24, mark=mark), "cyan"))
-    used = sum(len(text) + 2 for text, _ in parts)
+    used = sum(text_width(text) + 2 for text, _ in parts)
     message = shorten(escape_controls(checkpoint.message), max(10, terminal_width() - used), mark=mark)
     shown = [paint(text, style, on=on) if style else text for text, style in parts]
     return "  ".join([*shown, message]).rstrip()

@@ -6,8 +6,9 @@ undone and empties the other one. An undo takes the top off and goes onto the st
 that off, and is an operation again. What was on a stack before an entry is what is on it once that entry has been
 reversed, so that walking back from the end of the log, and jumping over what was reversed, finds the top.
 
-Automatic retention is nothing that people did: it is passed over. After gc or forget, what lies before cannot be
-brought back; nor after a repair, which took out what was damaged.
+Automatic retention and gc are nothing that people take back: they are passed over, and an operation is blocked only
+where they removed what it would bring back. After forget, what lies before cannot be brought back; nor after a repair,
+which took out what was damaged.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from holdfast.history.unresolved import time_text
 from holdfast.storage.ports import Reader
 from holdfast.storage.records import Operation, SessionRow
 
-_PASSED_OVER = frozenset({"retire"})
-_ENDS = frozenset({"gc", "forget", "repair"})
+_PASSED_OVER = frozenset({"retire", "gc"})
+_ENDS = frozenset({"forget", "repair"})
 REMOVALS = frozenset({"delete", "clear", "prune"})
 
 _PAGE = 32
@@ -82,7 +83,7 @@ class Log:
 
 
 def undoable(log: Log) -> Iterator[Operation]:
-    """The operations that can be undone, one after the other; a gc or forget ends it, as the last one given."""
+    """The operations that can be undone, one after the other; a forget ends it, as the last one given."""
     number = log.session.log_count
     while number > 0:
         entry = log.entry(number)
@@ -100,7 +101,7 @@ def next_undo(log: Log) -> Operation:
     """The operation that the next undo reverses.
 
     Raises:
-        NotFoundError: There is none (`nothing-to-undo`), or it lies before a gc (`undo-gone`).
+        NotFoundError: There is none (`nothing-to-undo`), or it lies before a forget (`undo-gone`).
     """
     entry = next(undoable(log), None)
     if entry is None:
@@ -119,21 +120,17 @@ def next_redo(log: Log) -> Operation:
     """The undo that the next redo reverses.
 
     Raises:
-        NotFoundError: There is none (`nothing-to-redo`), or it lies before a gc (`undo-gone`).
+        NotFoundError: There is none (`nothing-to-redo`).
     """
-    number, end = log.session.log_count, None
+    number = log.session.log_count
     while number > 0:
         entry = log.entry(number)
         if entry.kind == "undo":
-            if end is not None:
-                raise _gone(log, end)
             return entry
         if entry.kind == "redo":
             number = log.reversed_by(entry) - 1
             continue
-        if entry.kind in _ENDS:
-            end = end or entry
-        if entry.kind in ("forget", "repair") or entry.kind not in _PASSED_OVER | _ENDS:
+        if entry.kind not in _PASSED_OVER:
             break
         number -= 1
     raise NotFoundError(

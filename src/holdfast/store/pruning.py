@@ -141,12 +141,16 @@ def _batch(reading: _Reading, name: str, now: int, kind: str) -> Batch | None:
     if not removed:
         return None
     change = remove(rows, reading.heads[name], removed, number=session.log_count + 1)
+    told = change.edits
+    if kind == "retire":
+        # There is one after each save, and none is ever undone: it tells what went, not how others lead past it.
+        told = [pair for pair in told if pair[0].id in removed]
     return Batch(
         claim=Claim(name),
         at=now,
         moves=tuple(change.moves),
         edits=tuple(new for _, new in change.edits),
-        operations=(operation(session, kind, now, edits=change.edits, moves=change.moves),),
+        operations=(operation(session, kind, now, edits=told, moves=change.moves),),
         guard=Guard(log_count=session.log_count, last_seq=session.last_seq),
         removals=tuple(removed) if kind == "retire" else (),
     )

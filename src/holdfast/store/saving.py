@@ -187,7 +187,9 @@ def _choose(reader: Reader, intent: Intent, now: int) -> _Place:
     session, branch = intent.claim.session, intent.branch
     head = find_head(reader, session, branch)
     head_id = head.id if head else None
-    if head is None and reader.branches(session) and not _was_there(reader, session, branch):
+    # A writer that has seen the branch is told below that it is gone; one that has not, that it does not exist.
+    seen = intent.expected is not None and not isinstance(intent.expected, Unset)
+    if head is None and not seen and reader.branches(session) and not _was_there(reader, session, branch):
         missing_head(reader, session, branch)
     parent = None if intent.parent is None else resolve(reader, session, branch, intent.parent, now=now)
     if isinstance(intent.expected, Unset) or intent.expected == head_id:
@@ -213,6 +215,9 @@ def _seen(reader: Reader, intent: Intent, head: CheckpointId | None) -> Checkpoi
     if intent.expected is None or isinstance(intent.expected, Unset):
         return None
     row = reader.checkpoint(intent.expected)
+    if row is None and intent.last is not None and intent.last.row.id == intent.expected:
+        # Saved by this writer, and retired since: a parent that is gone, with nothing known to be left before it.
+        return intent.last.row._replace(hidden=1, prev=None, skipped=0)
     if row is None or row.session != intent.claim.session:
         # There is nothing to fork from: the expectation was never a checkpoint of this session.
         raise ConflictError.branch_moved(

@@ -377,6 +377,7 @@ class Session:
             agent=claim.agent,
             project=claim.project,
             branch=place.branch,
+            keep=self._writer.keep,
         )
         forked._writer.go_on(place.branch, made)
         return forked

@@ -13,11 +13,12 @@ from typing import NamedTuple
 
 from holdfast.history.checkpoint import Checkpoint, moment
 from holdfast.history.heads import missing_head
+from holdfast.history.oplog import recorded
 from holdfast.history.reversing import Reversal, Subject, plan_reversal
 from holdfast.history.summaries import summary
 from holdfast.history.undoing import Log, next_redo, next_undo, undoable
 from holdfast.storage.ports import Reader
-from holdfast.storage.records import CheckpointId, Move, SessionRow
+from holdfast.storage.records import CheckpointId, Move, Operation, SessionRow
 from holdfast.store.changing import Place, Plan, carry_out
 
 
@@ -69,7 +70,7 @@ def operations(place: Place, limit: int | None) -> list[OperationInfo]:
         oldest = entries[-1].number if entries else 0
         reachable = set()
         for entry in undoable(log):
-            if entry.number < oldest:
+            if entry.number < oldest or not _can_come_back(reader, entry):
                 break
             reachable.add(entry.number)
         return [
@@ -78,10 +79,17 @@ def operations(place: Place, limit: int | None) -> list[OperationInfo]:
                 entry.kind,
                 moment(entry.at),
                 summary(reader, log, entry),
-                entry.number in reachable and entry.kind not in ("gc", "forget", "repair"),
+                entry.number in reachable and entry.kind not in ("forget", "repair"),
             )
             for entry in entries
         ]
+
+
+def _can_come_back(reader: Reader, entry: Operation) -> bool:
+    """Whether gc has left what an entry removed; it takes all that one operation hid, or none."""
+    hidden = (each.checkpoint for each in recorded(entry).edits if each.after.get("hidden"))
+    first = next(hidden, None)
+    return first is None or reader.checkpoint(first) is not None
 
 
 def reverse(place: Place, verb: str) -> Turn:

@@ -69,19 +69,22 @@ class Upkeep:
 
     def before_fork(self) -> None:
         """Give back the connection of the collection: the fork would wait for it."""
-        self._paused = self._turn.acquire(timeout=_PATIENCE)
-        if self._paused and self._collecting is not None:
-            self._stop()
-            # The next save begins another one.
-            self._removed = _WORTH_COLLECTING
+        if self._turn.acquire(timeout=_PATIENCE):
+            self._paused = True
+            if self._collecting is not None:
+                self._stop()
+                # The next save begins another one.
+                self._removed = _WORTH_COLLECTING
 
     def after_fork_in_parent(self) -> None:
         """Go on."""
         if self._paused:
+            self._paused = False
             self._turn.release()
 
     def after_fork_in_child(self) -> None:
         """Nothing goes on here but `close`: the child makes one of its own."""
+        self._paused = False
         self._turn = threading.Lock()
 
     def _retire(self, session: str, keep: Keep, now: int) -> None:

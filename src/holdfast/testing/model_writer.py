@@ -196,7 +196,8 @@ class ModelWriter:
         # A branch whose last checkpoint was deleted comes back with the next save; one that was renamed does not.
         born = [] if line is None else [each for each in line.history if each.branch == self.branch]
         once_there = bool(born) and all(each.removed for each in born)
-        if heads and self.branch not in heads and not once_there:
+        unseen = expected is ANY or expected is None
+        if heads and self.branch not in heads and unseen and not once_there:
             raise refused(NotFoundError, ErrorCode.BRANCH_MISSING, f"no branch {self.branch}")
         head = heads.get(self.branch)
         base = None if parent is None else self._resolve(parent)

@@ -120,6 +120,8 @@ def test_json_has_the_same_figures(run, store, home):
     [
         (["--keep-days", "-1"], "--keep-days"),
         (["--keep-days", "soon"], "--keep-days"),
+        (["--keep-days", "inf", "--json"], "--keep-days"),
+        (["--keep-days", "nan"], "keep_days"),
         (["--keep-dayz", "1"], "did you mean --keep-days?"),
         (["--session", "alpha"], "--session does not apply"),
         (["--branch", "main"], "--branch does not apply"),
@@ -146,7 +148,7 @@ def test_damage_is_9_and_nothing_is_removed(run, store, home):
     result = run("gc", "--keep-days", "0", "--confirm", home.name)
 
     assert result.exit_code == 9
-    assert "holdfast verify" in result.stderr
+    assert "hint: holdfast verify names all that is damaged, holdfast repair sets it aside" in result.stderr
     assert store.stats().hidden == 4
 
 

@@ -93,7 +93,7 @@ def test_undo_ends_there_and_says_so(ten, store):
     with pytest.raises(NotFoundError) as caught:
         ten.undo()
     assert caught.value.code == "undo-gone"
-    assert "gc at" in str(caught.value)
+    assert "gc removed it" in caught.value.hint
 
 
 def test_a_dry_run_counts_exactly_and_changes_nothing(ten, store):

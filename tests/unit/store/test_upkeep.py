@@ -7,7 +7,7 @@ import threading
 import warnings
 
 import pytest
-from tests.unit.store.journal import check_links, kinds_of
+from tests.unit.store.journal import check_links, entries_of, kinds_of
 
 import holdfast
 from holdfast import Keep
@@ -86,6 +86,31 @@ def test_without_keep_nothing_goes(store):
 
     assert len(session.log()) == 20
     assert kinds_of(store) == []
+
+
+def test_an_entry_of_the_log_names_what_went_and_nothing_else(store):
+    session = store.session("s", keep=Keep(at_most=3))
+    made = [session.save({"n": n}) for n in range(6)]
+    entries = entries_of(store)
+
+    assert [[each.checkpoint.hex() for each in entry.edits] for entry in entries] == [
+        [cp.id] for cp in made[:3]
+    ]
+    assert [each.summary for each in session.operations()] == ["retire 1 checkpoint"] * 3
+    assert not any(each.undoable for each in session.operations())
+
+
+def test_undo_passes_over_what_retention_did(store):
+    session = store.session("s", keep=Keep(at_most=3))
+    session.save({"n": 0})
+    session.pin("@")
+    for n in range(1, 6):
+        session.save({"n": n})
+    assert session.undo().kind == "pin"
+
+    assert not session.checkpoint("#1").pinned
+    session.save({"n": 6})
+    assert [each.seq for each in session.log()] == [7, 6, 5]
 
 
 def test_documents_are_kept_in_bounds_too(store):
@@ -362,3 +387,23 @@ def test_an_async_session_keeps_to_it_as_well(tmp_path):
 def test_a_policy_that_is_none_is_refused_at_once(store):
     with pytest.raises(holdfast.InvalidInputError, match="a policy must be a Keep, not dict"):
         store.session("s", keep={"at_most": 3})
+
+
+def test_a_writer_whose_own_head_was_retired_can_still_fork(store):
+    slow = store.session("s", keep=Keep(at_most=2))
+    seen = slow.save({"n": 0})
+    for n in range(4):
+        store.session("s", keep=Keep(at_most=2)).save({"n": n})
+    saved = slow.save({"n": "mine"}, on_conflict="fork")
+    assert (saved.branch, saved.parent, saved.prev) == ("main-1", seen.id, None)
+    assert slow.load() == {"n": "mine"}
+    check_links(store)
+
+
+def test_a_fork_of_a_session_keeps_the_same_policy(store):
+    session = store.session("s", keep=Keep(at_most=2, per="branch"))
+    session.save({"n": 0})
+    forked = session.fork("@", "idea")
+    for n in range(5):
+        forked.save({"n": n})
+    assert len([each for each in store.find(session="s") if each.branch == "idea"]) == 2
