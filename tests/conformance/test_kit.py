@@ -160,14 +160,26 @@ def goes_back_to_main(_, batch):
 
 
 def keeps_the_whole_log(_, batch):
-    return batch._replace(cuts_log=False)
+    return batch._replace(cuts_log_from=0)
 
 
 def cuts_its_own_entries_too(backend, batch):
-    if batch.cuts_log and batch.operations:
-        MemoryBackend.commit(backend, batch._replace(cuts_log=False))
-        return Batch(claim=batch.claim, at=batch.at, cuts_log=True)
+    if batch.cuts_log_from and batch.operations:
+        MemoryBackend.commit(backend, batch._replace(cuts_log_from=0))
+        return Batch(claim=batch.claim, at=batch.at, cuts_log_from=batch.cuts_log_from)
     return batch
+
+
+def cuts_the_whole_log(_, batch):
+    return batch._replace(cuts_log_from=min(batch.cuts_log_from, 1))
+
+
+def cuts_one_entry_too_many(_, batch):
+    return batch._replace(cuts_log_from=max(batch.cuts_log_from - 1, min(batch.cuts_log_from, 1)))
+
+
+def cuts_one_entry_too_few(_, batch):
+    return batch._replace(cuts_log_from=batch.cuts_log_from and batch.cuts_log_from + 1)
 
 
 REWRITES = [
@@ -192,7 +204,15 @@ REWRITES = [
     (goes_back_to_main, "test_people_are_on_main_until_they_switch"),
     (keeps_the_whole_log, "test_a_log_that_is_cut_has_only_what_came_with_the_cut"),
     (keeps_the_whole_log, "test_a_log_can_be_cut_to_nothing"),
+    (keeps_the_whole_log, "test_a_log_is_cut_from_a_number_on"),
     (cuts_its_own_entries_too, "test_a_log_that_is_cut_has_only_what_came_with_the_cut"),
+    (cuts_its_own_entries_too, "test_a_log_is_cut_from_a_number_on"),
+    (cuts_its_own_entries_too, "test_a_cut_that_begins_after_the_end_takes_nothing"),
+    (cuts_the_whole_log, "test_a_log_is_cut_from_a_number_on"),
+    (cuts_the_whole_log, "test_a_cut_that_begins_after_the_end_takes_nothing"),
+    (cuts_one_entry_too_many, "test_a_log_is_cut_from_a_number_on"),
+    (cuts_one_entry_too_few, "test_a_log_is_cut_from_a_number_on"),
+    (cuts_one_entry_too_few, "test_a_log_can_be_cut_to_nothing"),
     (ignores_the_guard, "test_a_guard_sees_a_new_operation"),
     (ignores_the_guard, "test_the_guard_is_checked_before_the_moves"),
     (ignores_last_seq, "test_a_guard_with_last_seq_sees_a_new_checkpoint"),

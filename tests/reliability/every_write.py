@@ -1,9 +1,10 @@
 """A program that saves, and is killed before its first write to the disk, its second ... until a save gets through.
 
-    python -m tests.reliability.every_write FOLDER EXISTING
+    python -m tests.reliability.every_write FOLDER EXISTING [KIND]
 
 Each save happens in a process of its own, on a store with EXISTING checkpoints (0: on no store at all). After each
-kill a new process reads everything back. Prints how many kills there were.
+kill a new process reads everything back. KIND is one of KINDS: what is saved, and how. Prints how many kills
+there were.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ import traceback
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+from tests.reliability.large_states import change, state_at
 from tests.reliability.shim import listen
 
 import holdfast
@@ -24,6 +27,18 @@ import holdfast.backends.sqlite
 from holdfast.backends.memory import MemoryBackend
 
 STATE = {"plan": ["look", "think", "act"] * 50, "noise": bytes(os.urandom(30_000))}
+_LAST = 4
+"""The step of the save that is killed; those before are of steps 0, 1 ..."""
+
+
+KINDS = ("small", "large", "document")
+
+
+def state_of(kind: str, step: int) -> Any:
+    """The state of a checkpoint by its step; `small` ones end with one that is unlike the others."""
+    if kind != "small":
+        return state_at(step)
+    return STATE if step == _LAST else {"step": step}
 
 
 class Killer:
@@ -56,19 +71,26 @@ def forked(work: Callable[[], None]) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def prepare(path: Path, existing: int) -> None:
+def prepare(path: Path, existing: int, kind: str) -> None:
     with holdfast.open(path) as store:
         for step in range(existing):
-            store.session("agent").save({"step": step}, message="before", step=step)
+            store.session("agent").save(state_of(kind, step), message="before", step=step)
 
 
-def save(path: Path, killer: Killer, victim: int) -> None:
+def save(path: Path, killer: Killer, victim: int, kind: str) -> None:
     killer.victim = victim
     with holdfast.open(path) as store:
-        store.session("agent").save(STATE, message="whole")
+        session = store.session("agent")
+        if kind == "document":
+            document = session.document()
+            for step in range(document["step"] + 1, _LAST + 1):
+                change(document, step)
+            document.save("whole", step=_LAST)
+        else:
+            session.save(state_of(kind, _LAST), message="whole", step=_LAST)
 
 
-def check(path: Path, allowed: list[int]) -> None:
+def check(path: Path, allowed: list[int], kind: str) -> None:
     """As many checkpoints as allowed, each of them whole; and the next save works."""
     with holdfast.open(path, durability="process") as store:
         session = store.session("agent")
@@ -76,13 +98,15 @@ def check(path: Path, allowed: list[int]) -> None:
         assert len(log) in allowed, log
         assert store.stats().checkpoints == len(log)
         for checkpoint in log:
-            whole = STATE if checkpoint.message == "whole" else {"step": checkpoint.step}
-            assert session.load(checkpoint) == whole, checkpoint
+            assert checkpoint.step is not None
+            assert (checkpoint.message == "whole") == (checkpoint.step == _LAST)
+            assert session.load(checkpoint) == state_of(kind, checkpoint.step), checkpoint
+        assert store.verify().ok
         session.save(STATE)
         assert session.load() == STATE
 
 
-def main(folder: Path, existing: int) -> int:
+def main(folder: Path, existing: int, kind: str) -> int:
     killer = Killer()
     layer = listen(killer)
     # Otherwise each child would import all that a save needs.
@@ -91,17 +115,20 @@ def main(folder: Path, existing: int) -> int:
         store.session("warm").load()
     master = folder / "master.db"
     if existing:
-        assert forked(partial(prepare, master, existing)) == 0
+        assert forked(partial(prepare, master, existing, kind)) == 0
+    # Made once, and known to each child: most of the time would go into them.
+    for step in (*range(existing), _LAST):
+        state_of(kind, step)
     kills = 0
     while True:
         path = folder / str(kills) / "store.db"
         path.parent.mkdir()
         if existing:
             shutil.copy(master, path)
-        ended = forked(partial(save, path, killer, kills + 1))
+        ended = forked(partial(save, path, killer, kills + 1, kind))
         assert ended in (0, -signal.SIGKILL), ended
         allowed = [existing, existing + 1] if ended else [existing + 1]
-        assert forked(partial(check, path, allowed)) == 0, f"killed before write {kills + 1}"
+        assert forked(partial(check, path, allowed, kind)) == 0, f"killed before write {kills + 1}"
         if ended == 0:
             del layer
             return kills
@@ -109,4 +136,4 @@ def main(folder: Path, existing: int) -> int:
 
 
 if __name__ == "__main__":
-    print(main(Path(sys.argv[1]), int(sys.argv[2])))
+    print(main(Path(sys.argv[1]), int(sys.argv[2]), *(sys.argv[3:] or KINDS[:1])))

@@ -26,13 +26,13 @@ def save_for_ever(path, seed, acknowledge):
             os.write(acknowledge, saved.id.encode() + b"\n")
 
 
-def kill_while_saving(path, seed, source):
+def kill_while_saving(path, seed, source, work=save_for_ever):
     """Let a victim save, kill it at a random moment, and return the ids that it acknowledged."""
     read, write = os.pipe()
     victim = os.fork()
     if victim == 0:
         try:
-            save_for_ever(path, seed, write)
+            work(path, seed, write)
         finally:
             os._exit(1)
     os.close(write)

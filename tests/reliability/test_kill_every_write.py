@@ -6,13 +6,18 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from functools import partial
+from pathlib import Path
 
+import pytest
 from tests.reliability.tracing import count_calls, kill_at
 from tests.reliability.witness import SESSION, check_store, in_new_process, save_step
 
 import holdfast
 
+ROOT = Path(__file__).parents[2]
 SEED = 2
 # From opening to closing: closing moves the log into the file, which must not lose anything either.
 SAVE = """
@@ -49,6 +54,15 @@ def test_a_save_that_is_killed_at_any_system_call_is_whole_or_absent(tmp_path, r
             outcomes.add(bool(acknowledged))
     # Some died before the save was acknowledged and some after it: both sides of the line were tried.
     assert outcomes == {True, False}
+
+
+@pytest.mark.parametrize("kind", ["large", "document"])
+def test_a_large_save_that_is_killed_before_any_write_is_whole_or_absent(tmp_path, kind):
+    program = [sys.executable, "-m", "tests.reliability.every_write", str(tmp_path), "2", kind]
+    done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    # Otherwise hardly anything was killed: these states have many chunks.
+    assert int(done.stdout) > 20
 
 
 def check(path, kept, acknowledged):

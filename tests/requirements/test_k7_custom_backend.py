@@ -211,7 +211,8 @@ def apply(view: View, batch: Batch) -> View:
         log_tip=batch.operations[-1].hash if batch.operations else old.log_tip,
         current=batch.switch_to or old.current,
     )
-    log = tuple(each for each in view.log if not (batch.cuts_log and each.session == name))
+    cut = batch.cuts_log_from
+    log = tuple(each for each in view.log if not (cut and each.session == name and each.number >= cut))
     return View(
         session_rows=view.session_rows | {name: session},
         heads=heads,

@@ -22,12 +22,12 @@ _SHOWN = 5
 
 
 @contextmanager
-def open_existing(settings: Settings) -> Iterator[Store]:
-    """The store that the settings name; NotFoundError where there is none."""
+def open_existing(settings: Settings, *, damaged: bool = False) -> Iterator[Store]:
+    """The store that the settings name, with `damaged` also one that cannot be read; NotFoundError where none is."""
     import holdfast
 
     try:
-        store = holdfast.open(settings.store, create=False, durability=settings.durability)
+        store = holdfast.open(settings.store, create=False, durability=settings.durability, damaged=damaged)
     except NotFoundError as error:
         if error.code is ErrorCode.STORE_MISSING:
             error.hint = "holdfast init makes a store here; --store or HOLDFAST_STORE names another one"
@@ -57,14 +57,16 @@ def open_or_make(
         yield store, made
 
 
-def session_of(store: Store, settings: Settings, **labels: str | None) -> Session:
-    """The session that the settings name, with their retention: on the branch they name, or the one in use there."""
+def session_of(
+    store: Store, settings: Settings, *, agent: str | None = None, project: str | None = None
+) -> Session:
+    """The session that the settings name, on the branch they name or the one in use there."""
     branch = settings.branch
     if branch is None:
         from holdfast.store.surfaces import current_branch
 
         branch = current_branch(store, settings.session)
-    return store.session(settings.session, branch=branch, keep=retention_of(settings), **labels)
+    return store.session(settings.session, branch=branch, agent=agent, project=project)
 
 
 def retention_of(settings: Settings) -> Keep | None:

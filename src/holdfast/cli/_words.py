@@ -17,7 +17,11 @@ _WORDS = (
     (r"s\.operations\(\)", "holdfast undo --list"),
     (r"s\.branches\(\)", "holdfast branch"),
     (r"s\.restore\(('[^']*')\) and s\.fork\(('[^']*')\) go", r"holdfast restore \1 and holdfast fork \2 go"),
-    (r"s\.delete_branch\('([^']*)'\)", r"holdfast branch --delete \1"),
+    (r"s\.delete_branch\('([^']*)', force=True\)", r"holdfast branch --delete \1 --force"),
+    (
+        r"open\(damaged=True\): store\.verify\(\) says what is lost, store\.repair\(\) keeps the rest",
+        "holdfast verify says what is lost, holdfast repair keeps the rest",
+    ),
     (r"s\.switch\(name, remember=True\) sets it", "holdfast switch NAME goes to another"),
     (r"s\.switch\(\) to another one first", "or holdfast switch to another one first"),
     (r"; s\.clear\(\) removes its checkpoints too", ""),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from holdfast.cli._confirming import say_undo
 from holdfast.cli._group import HoldfastCommand
 from holdfast.cli._input import STATUSES, parse_metadata, parse_tags, read_state
 from holdfast.cli._opening import open_existing, open_or_make, retention_of, session_of
@@ -112,14 +113,19 @@ def command(
     ):
         if made:
             settings.say(f"made a new store: {escape_controls(store.url)}")
-        session = session_of(store, settings, **labels)
+        session, keep = session_of(store, settings, **labels), retention_of(settings)
         checkpoint, used = _save(session, source, change, given)
+        pruned = 0 if keep is None else session.prune(keep).deleted
         plan = _plan(settings, session.branch, used, given | labels)
         if settings.json:
             document({"store": store.url, "dry_run": False, "plan": plan, "checkpoint": checkpoint.to_dict()})
             return
         _say_plan(settings, plan, used)
         checkpoint_rows(settings, [checkpoint])
+        if pruned:
+            # Hidden, and not removed for good as a program's own retention does: others may have saved them.
+            settings.say(f"{pruned} older ones", label="pruned: ")
+            say_undo(settings)
 
 
 def _save(
@@ -226,4 +232,4 @@ def _say_plan(settings: Settings, plan: dict[str, Any], source: Source) -> None:
     place = f"session {plan['session']}, branch {plan['branch']}"
     settings.say(escape_controls(f"{place}; the state is {source.describe()}"), label="plan: ")
     if keep := retention_of(settings):
-        settings.say(escape_controls(f"{keep}; the rest is removed for good"), label="keeps: ")
+        settings.say(escape_controls(f"{keep}; the rest is pruned"), label="keeps: ")

@@ -41,7 +41,7 @@ def command(settings: Settings, *, dry_run: bool, yes: bool) -> None:
     """Show what is lost, ask, and repair."""
     if misplaced := settings.typed & {"session", "branch"}:
         raise click.UsageError(f"--{min(misplaced)} does not apply: repair is for the whole store")
-    with open_existing(settings) as store:
+    with open_existing(settings, damaged=True) as store:
         url = store.url
         report = _repair(settings, store, dry_run=True)
         _show_to_people(settings, report)

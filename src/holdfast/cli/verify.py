@@ -57,7 +57,7 @@ def command(settings: Settings, *, quick: bool) -> int:
     if "branch" in settings.typed:
         raise click.UsageError("--branch does not apply: verify checks a store or a session")
     one = settings.session if "session" in settings.typed else None
-    with open_existing(settings) as store:
+    with open_existing(settings, damaged=True) as store:
         url = store.url
         with progress(settings, "checking") as update:
             report = store.verify(quick=quick, session=one, progress=lambda _what, done: update(done))

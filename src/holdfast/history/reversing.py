@@ -156,8 +156,26 @@ class _Planning:
                     f"s.restore('#{row.seq}') and s.fork('#{row.seq}') go on from there",
                     checkpoint=row.id.hex(),
                 )
-        links = relink(rows, shown=self._shown, hidden=self._hidden)
+        links = relink(rows, shown=self._shown, hidden=self._hidden, told=self._told())
         return {row.id: links[row.id] for row in rows if links[row.id] != (row.prev, row.skipped)}
+
+    def _told(self) -> dict[CheckpointId, tuple[CheckpointId | None, int]]:
+        """Where rows led before the entry, of those that it led elsewhere."""
+        told = {}
+        for each in self._data.edits:
+            if _LINKS & each.before.keys() and each.checkpoint in self._rows:
+                row = self._rows[each.checkpoint]
+                prev = each.before.get("prev", row.prev)
+                if prev is None or self._will_be_there(prev):
+                    told[row.id] = (prev, each.before.get("skipped", row.skipped))
+        return told
+
+    def _will_be_there(self, checkpoint: CheckpointId) -> bool:
+        """Whether a checkpoint is part of history after the reversal: the log may name one that was removed since."""
+        if checkpoint in self._shown:
+            return True
+        row = self._reader.checkpoint(checkpoint)
+        return row is not None and not row.hidden and checkpoint not in self._hidden
 
     def _row(self, checkpoint: CheckpointId) -> CheckpointRow:
         if checkpoint not in self._rows:
@@ -195,7 +213,9 @@ class _Planning:
         if before is not None and not before.hidden:
             number = f"#{before.seq}"
             return f"to go back to where it was before: s.restore('{number}') (holdfast restore '{number}')"
-        return f"s.delete_branch({move.branch!r}) takes the branch away, and leaves its checkpoints"
+        return (
+            f"s.delete_branch({move.branch!r}, force=True) takes the branch away, and leaves its checkpoints"
+        )
 
     def _redo_instead(self, before: CheckpointRow | None) -> str:
         if self._subject.kind == "restore" and before is not None:
@@ -218,11 +238,16 @@ class _Planning:
 
 
 def relink(
-    rows: Sequence[CheckpointRow], *, shown: Collection[CheckpointId], hidden: Collection[CheckpointId]
+    rows: Sequence[CheckpointRow],
+    *,
+    shown: Collection[CheckpointId],
+    hidden: Collection[CheckpointId],
+    told: Mapping[CheckpointId, tuple[CheckpointId | None, int]] | None = None,
 ) -> Mapping[CheckpointId, tuple[CheckpointId | None, int]]:
     """Where each row leads once some are shown and some are hidden: `prev` and `skipped`.
 
     `rows` has those that change and all that are younger. An older one is not affected, and neither is where it leads.
+    `told` has where rows led that the entry changed: where the parent is gone for good, nothing else knows.
     """
     known = {row.id: row for row in rows}
 
@@ -236,6 +261,8 @@ def relink(
         if parent in known:
             beyond, more = links[parent]
             links[row.id] = (parent, 0) if stays(parent) else (beyond, more + 1)
+        elif told and row.id in told:
+            links[row.id] = told[row.id]
         elif row.prev in known and not stays(row.prev):
             # The parent is gone for good, and so is the way between: count on from what the row knows itself.
             beyond, more = links[row.prev]

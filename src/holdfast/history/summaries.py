@@ -32,10 +32,9 @@ def summary(reader: Reader, log: Log, entry: Operation) -> str:
 
 
 def _removed(reader: Reader, kind: str, data: Recorded) -> str:
-    removed = [each.checkpoint for each in data.edits if each.after.get("hidden")]
-    if kind == "delete" and len(removed) == 1:
-        return _name(reader, removed[0])
-    return f"{len(removed)} checkpoint{'' if len(removed) == 1 else 's'}"
+    if kind == "delete" and data.removed == 1:
+        return _name(reader, next(each.checkpoint for each in data.edits if each.after.get("hidden")))
+    return f"{data.removed} checkpoint{'' if data.removed == 1 else 's'}"
 
 
 def _changed(reader: Reader, kind: str, data: Recorded) -> str:

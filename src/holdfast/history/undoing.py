@@ -54,12 +54,26 @@ class Log:
 
     def backwards(self) -> Iterator[Operation]:
         """All entries that are there, newest first."""
-        for number in range(self.session.log_count, 0, -1):
+        number = self.session.log_count
+        while number > 0:
             entry = self.entry(number)
             yield entry
             if entry.kind == "forget" or (entry.kind == "repair" and not self._has(number - 1)):
                 # What was before went with it, or was no longer readable.
                 return
+            number = self.before(entry)
+
+    def before(self, entry: Operation) -> int:
+        """The number of the entry before; those whose place a retire took are not there. 0 before the first."""
+        replaces = recorded(entry).replaces if entry.kind == "retire" else None
+        if replaces is None:
+            return entry.number - 1
+        if not 0 < replaces < entry.number:
+            raise IntegrityError.row_damaged(
+                f"the operation log of session {self.session.id!r}",
+                why=f"entry {entry.number} does not say what it took the place of",
+            )
+        return replaces - 1
 
     def _has(self, number: int) -> bool:
         found = self._reader.operations(self.session.id, after=number - 1)
@@ -94,7 +108,7 @@ def undoable(log: Log) -> Iterator[Operation]:
             yield entry
         if entry.kind in _ENDS:
             return
-        number -= 1
+        number = log.before(entry)
 
 
 def next_undo(log: Log) -> Operation:
@@ -132,7 +146,7 @@ def next_redo(log: Log) -> Operation:
             continue
         if entry.kind not in _PASSED_OVER:
             break
-        number -= 1
+        number = log.before(entry)
     raise NotFoundError(
         f"session {log.session.id!r} has nothing to redo",
         code=ErrorCode.NOTHING_TO_REDO,

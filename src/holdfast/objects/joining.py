@@ -15,7 +15,7 @@ from holdfast.objects.nodes import Entry, MalformedNodeError, Node, Parts
 from holdfast.objects.verified import Read, read_chunk, read_chunks
 from holdfast.storage.records import ChunkHash
 
-_MAX_DEPTH: Final = 64
+MAX_NODE_DEPTH: Final = 64
 """Nodes lie at most 32 deep in each other; what is read may be a little more."""
 _FEW_PIECES: Final = 10_000
 _PIECE_BYTES: Final = 16
@@ -85,7 +85,7 @@ def not_a_state(root: ChunkHash, error: Exception) -> StateError:
 
 def node_pieces(node: Node, depth: int = 0) -> Iterator[_Piece]:
     """The parts of a node from left to right, fetched or not, with the sizes checked."""
-    _check(depth <= _MAX_DEPTH, "nodes in nodes without end")
+    _check(depth <= MAX_NODE_DEPTH, "nodes in nodes without end")
     header = node.header()
     size = len(header)
     yield header

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from holdfast.errors import IntegrityError
 from holdfast.objects import nodes
+from holdfast.objects.joining import MAX_NODE_DEPTH
 from holdfast.objects.nodes import MalformedNodeError
 from holdfast.objects.verified import Read, read_chunk
 from holdfast.storage.records import ChunkHash
@@ -50,21 +51,24 @@ def reachable(root: ChunkHash, read: Read) -> Iterator[ChunkHash]:
         to_do += found
 
 
-def _links(data: bytes) -> Iterator[ChunkHash]:
-    if not refers(data):
+def _links(chunk: bytes) -> Iterator[ChunkHash]:
+    if not refers(chunk):
         return
-    body = memoryview(data)[1:]
-    inside: list[bytes | memoryview] = []
-    if data[0] == nodes.INDEX:
+    body = memoryview(chunk)[1:]
+    inside: list[tuple[bytes | memoryview, int]] = []
+    if chunk[0] == nodes.INDEX:
         yield from (entry.hash for entry in nodes.parse_entries(body))
-    elif data[0] == nodes.MIXED:
-        inside += nodes.parse_parts(body)[1::2]
-    elif data[0] == nodes.TREE:
-        inside.append(body)
+    elif chunk[0] == nodes.MIXED:
+        inside += [(part, 1) for part in nodes.parse_parts(body)[1::2]]
+    elif chunk[0] == nodes.TREE:
+        inside.append((body, 1))
     else:
-        raise MalformedNodeError(f"a chunk of kind {data[0]}")
-    # A list and not recursion: hostile bytes could hold nodes in nodes without end.
+        raise MalformedNodeError(f"a chunk of kind {chunk[0]}")
     while inside:
-        node = nodes.parse_node(inside.pop())
+        data, depth = inside.pop()
+        # Each level is a copy of what is in it: hostile bytes could hold nodes in nodes without end.
+        if depth > MAX_NODE_DEPTH:
+            raise MalformedNodeError("nodes in nodes without end")
+        node = nodes.parse_node(data)
         yield from (entry.hash for level in node.levels for entry in level)
-        inside += node.tail[1::2]
+        inside += [(part, depth + 1) for part in node.tail[1::2]]

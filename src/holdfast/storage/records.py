@@ -98,7 +98,7 @@ class SessionRow(NamedTuple):
     last_seq: int = 0
     """The seq of the newest checkpoint ever saved in it."""
     log_count: int = 0
-    """How many operations its log has."""
+    """How many operations its log ever had: the number of the newest. Some of them may have been cut."""
     log_tip: bytes = b""
     """The hash of the newest operation; empty while there is none."""
     current: str = "main"
@@ -122,7 +122,7 @@ class Operation(NamedTuple):
 
     session: str
     number: int
-    """1, 2, 3 ... in the session."""
+    """1, 2, 3 ... in the session; never reused, and gone where the log was cut."""
     kind: str
     at: int
     data: str
@@ -252,8 +252,9 @@ class Batch(NamedTuple):
     """Checkpoints whose rows go for good. Each is hidden, by this batch if not before; one that is gone is no error."""
     switch_to: str | None = None
     """The branch that people are on from now on; None leaves it as it is."""
-    cuts_log: bool = False
-    """Whether the operations before those of this batch go for good: what they tell is to be forgotten."""
+    cuts_log_from: int = 0
+    """Operations from this number on, up to those of this batch, go for good; 0 cuts nothing. Numbers and the tip of
+    the log go on as if they were there."""
 
 
 class Swept(NamedTuple):
@@ -262,7 +263,9 @@ class Swept(NamedTuple):
     chunks: int = 0
     stored_bytes: int = 0
     done: bool = True
-    """Whether none are left."""
+    """Whether none are left, or nothing more can be done."""
+    superseded: bool = False
+    """Whether a newer collection has begun: it is for that one to remove what is left."""
 
 
 class Receipt(NamedTuple):

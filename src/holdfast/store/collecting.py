@@ -82,7 +82,7 @@ def collect_garbage(
     due, waiting = _due(backend, int(now - min(keep_days, 1e6) * _DAY))
     report = progress or silent
     if dry_run:
-        swept = _count(backend, {row.id for rows in due.values() for row in rows}, report)
+        swept = count_unneeded(backend, frozenset(row.id for rows in due.values() for row in rows), report)
     else:
         removed = 0
         for session, rows in due.items():
@@ -132,7 +132,10 @@ def _collecting(backend: Backend, progress: Progress) -> Generator[Swept, None, 
         while not removed.done:
             swept = collection.sweep(_STEP)
             removed = Swept(
-                removed.chunks + swept.chunks, removed.stored_bytes + swept.stored_bytes, swept.done
+                removed.chunks + swept.chunks,
+                removed.stored_bytes + swept.stored_bytes,
+                swept.done,
+                swept.superseded,
             )
             progress("removing chunks", removed.chunks)
             yield removed
@@ -209,14 +212,14 @@ def _removal(session: SessionRow, ids: Sequence[CheckpointId], now: int) -> Batc
     )
 
 
-def _count(
-    backend: Backend, without: frozenset[CheckpointId] | set[CheckpointId], progress: Progress
+def count_unneeded(
+    backend: Backend, without: frozenset[CheckpointId], progress: Progress | None = None
 ) -> Swept:
     """What would be swept if these rows were not there."""
     while True:
         try:
             with backend.collection(dry_run=True) as collection:
-                for _ in _marking(backend, collection, progress, without=frozenset(without)):
+                for _ in _marking(backend, collection, progress or silent, without=without):
                     pass
                 return collection.unneeded()
         except _RowGoneError:

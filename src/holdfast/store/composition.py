@@ -12,6 +12,7 @@ from holdfast.storage.ports import Backend
 
 if TYPE_CHECKING:
     from holdfast.history.keep import Keep
+    from holdfast.objects.cutting import Cuts
     from holdfast.store.upkeep import Upkeep
 
 
@@ -51,3 +52,5 @@ class Composition(NamedTuple):
     app_version: str | None
     clock: Callable[[], int]
     upkeep: LazyUpkeep
+    cuts: Cuts | None = None
+    """For tests: other figures to cut states by than those of the format."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from holdfast.errors import ConflictError, ErrorCode, InvalidInputError
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.objects.changes import Change
+from holdfast.objects.cutting import FORMAT_0, Cuts
 from holdfast.objects.living import DocumentEncoding, LivingTree
 from holdfast.objects.registry import TypeRegistry
 from holdfast.objects.state import EncodedState
@@ -157,7 +158,13 @@ DOCUMENTS: Final[DocumentKinds] = {dict: _DictDocument, list: _ListDocument}
 
 
 def make_document(
-    value: Any, kinds: DocumentKinds, types: TypeRegistry, stored: ChunkHash | None, commit: Commit
+    value: Any,
+    kinds: DocumentKinds,
+    types: TypeRegistry,
+    stored: ChunkHash | None,
+    commit: Commit,
+    *,
+    cuts: Cuts | None = None,
 ) -> Any:
     """Make a document of a copy of `value`, which is the state stored under that root, or new.
 
@@ -173,6 +180,6 @@ def make_document(
         )
     document = tracked_copy(value, cls=cls)
     # Here and not in an __init__: these are dicts and lists, which may be initialised again at any time.
-    document._tree = LivingTree(document, types, stored)  # noqa: SLF001
+    document._tree = LivingTree(document, types, stored, cuts=cuts or FORMAT_0)  # noqa: SLF001
     document._commit = commit  # noqa: SLF001
     return document

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from holdfast.errors import ConflictError, ErrorCode, NotFoundError
+from holdfast.errors import BackendError, ConflictError, ErrorCode, NotFoundError
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.history.heads import missing_head
 from holdfast.history.oplog import operation
@@ -19,10 +19,13 @@ from holdfast.history.refs import resolve
 from holdfast.history.removal import remove
 from holdfast.storage.ports import Backend, Reader
 from holdfast.storage.records import Batch, CheckpointId, Claim, Guard, Query
-from holdfast.store.collecting import collect_chunks
+from holdfast.store.collecting import collect_chunks, count_unneeded
 
 _ATTEMPTS = 1000
 """See `saving._ATTEMPTS`."""
+
+_CLEANINGS = 20
+"""Times that another collection may come in between before it is said so."""
 
 _WHOLE_ID = 64
 
@@ -39,25 +42,44 @@ def forget(
     backend: Backend, session: str, refs: Sequence[str | Checkpoint], *, now: int, dry_run: bool = False
 ) -> ForgetReport:
     """Forget a whole session, or some of its checkpoints; see `Store.forget`."""
-    with backend.reader() as reader:
-        if reader.session(session) is None:
-            missing_head(reader, session, "main")
-        wanted = [_named(reader, session, ref, now) for ref in refs]
-        known = reader.checkpoints(Query(session=session, include_hidden=True))
+    try:
+        with backend.reader() as reader:
+            if reader.session(session) is None:
+                missing_head(reader, session, "main")
+            wanted = [_named(reader, session, ref, now) for ref in refs]
+            known = reader.checkpoints(Query(session=session, include_hidden=True))
+    except NotFoundError:
+        if not dry_run:
+            # It may be gone because this was called before and interrupted: then the files are still to be cleaned.
+            _clean(backend)
+        raise
     count = len(set(wanted)) if refs else len(known)
     if dry_run:
-        return ForgetReport(count, 0)
+        gone = frozenset(wanted) if refs else frozenset(row.id for row in known)
+        return ForgetReport(count, count_unneeded(backend, gone).chunks)
     if refs:
         _remove(backend, session, frozenset(wanted), now)
     else:
         backend.erase_session(session)
-    swept = collect_chunks(backend)
-    if swept.chunks:
-        # A chunk that a save built on meanwhile was spared, and what stands on it now is written without it.
-        again = collect_chunks(backend)
-        swept = swept._replace(chunks=swept.chunks + again.chunks)
-    backend.scrub()
-    return ForgetReport(count, swept.chunks)
+    return ForgetReport(count, _clean(backend))
+
+
+def _clean(backend: Backend) -> int:
+    """Remove every chunk that nothing needs, and what is left of it in the files; how many chunks went."""
+    removed = 0
+    for _ in range(_CLEANINGS):
+        swept = collect_chunks(backend)
+        removed += swept.chunks
+        # A newer collection that began meanwhile leaves this one unfinished. And a chunk that a save built on was
+        # spared; what stands on it now is written without it the next time.
+        if not swept.superseded and not swept.chunks:
+            backend.scrub()
+            return removed
+    raise BackendError(
+        "what was forgotten is gone for every reader, but others collect chunks all the time and its bytes may be left",
+        code=ErrorCode.STORE_LOCKED,
+        hint="stop what else runs gc or retention on this store, and call forget again: that cleans the files",
+    )
 
 
 def _named(reader: Reader, session: str, ref: str | Checkpoint, now: int) -> CheckpointId:
@@ -97,7 +119,7 @@ def _remove(backend: Backend, name: str, wanted: frozenset[CheckpointId], now: i
             operations=(operation(session, "forget", now),),
             guard=Guard(log_count=session.log_count, last_seq=session.last_seq),
             removals=tuple(wanted),
-            cuts_log=True,
+            cuts_log_from=1,
         )
         try:
             backend.commit(batch)

@@ -3,7 +3,8 @@
 What goes is hidden in one commit per session, with its entry in the operation log, on the condition that the session is
 still as it was read; otherwise it is planned again. Pruned by a person it can be undone, like a delete. Pruned after a
 save, because the session was opened with `keep=`, it is gone at once: nobody asked, so nobody will ask for it back, and
-a store that keeps ten checkpoints should not hold a thousand.
+a store that keeps ten checkpoints should not hold a thousand. Nor should its log: an entry of that kind takes the place
+of those right before it.
 """
 
 from __future__ import annotations
@@ -11,15 +12,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from holdfast.errors import ConflictError, ErrorCode, InvalidInputError
+from holdfast.errors import ConflictError, ErrorCode, IntegrityError, InvalidInputError
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.history.heads import missing_head
 from holdfast.history.keep import Keep, check_keep
-from holdfast.history.oplog import operation
+from holdfast.history.oplog import operation, retirement
 from holdfast.history.removal import remove
 from holdfast.history.retention import Plan, plan
 from holdfast.storage.ports import Backend, Reader
-from holdfast.storage.records import Batch, BranchRow, CheckpointRow, Claim, Guard, Query, SessionRow
+from holdfast.storage.records import (
+    Batch,
+    BranchRow,
+    CheckpointRow,
+    Claim,
+    Guard,
+    Operation,
+    Query,
+    SessionRow,
+)
 
 _ATTEMPTS = 1000
 """See `saving._ATTEMPTS`."""
@@ -53,6 +63,8 @@ class _Reading(NamedTuple):
     """Of each session, hidden ones included."""
     heads: Mapping[str, Sequence[BranchRow]]
     plan: Plan
+    newest: Mapping[str, Operation | None]
+    """The newest entry of the log of each session that automatic retention takes something from."""
 
 
 def prune(
@@ -63,7 +75,7 @@ def prune(
     with backend.reader() as reader:
         if reader.session(session) is None:
             missing_head(reader, session, branch)
-        reading = _read(reader, session, keep, now)
+        reading = _read(reader, session, keep, now, kind="prune")
     if not dry_run:
         reading = _carry_out(backend, session, keep, reading, now=now, kind="prune")
     decisions = tuple(
@@ -77,12 +89,12 @@ def prune(
 def retire(backend: Backend, session: str, keep: Keep, *, now: int) -> tuple[int, int]:
     """Remove for good what a policy does not keep, after a save; how many went, and how many are left."""
     with backend.reader() as reader:
-        reading = _read(reader, session, keep, now)
+        reading = _read(reader, session, keep, now, kind="retire")
     done = _carry_out(backend, session, keep, reading, now=now, kind="retire").plan
     return len(done.removed), len(done.decisions) - len(done.removed)
 
 
-def _read(reader: Reader, session: str, keep: Keep, now: int) -> _Reading:
+def _read(reader: Reader, session: str, keep: Keep, now: int, *, kind: str) -> _Reading:
     owner = reader.session(session)
     owners = {} if owner is None else {session: owner}
     if keep.per == "agent" and owner is not None:
@@ -103,7 +115,21 @@ def _read(reader: Reader, session: str, keep: Keep, now: int) -> _Reading:
         now,
         agents={name: each.agent for name, each in owners.items()},
     )
-    return _Reading(owners, rows, heads, decided)
+    losing = {each.row.session for each in decided.decisions if not each.kept and kind == "retire"}
+    newest = {name: _newest(reader, owners[name]) for name in losing}
+    return _Reading(owners, rows, heads, decided, newest)
+
+
+def _newest(reader: Reader, session: SessionRow) -> Operation | None:
+    """The newest entry of a log, if it has one."""
+    if not session.log_count:
+        return None
+    try:
+        found = reader.operations(session.id, after=session.log_count - 1)
+    except IntegrityError:
+        # A damaged entry is left for verify to find and for repair to take out; retention goes on after it.
+        return None
+    return found[-1] if found else None
 
 
 def _carry_out(
@@ -122,7 +148,7 @@ def _carry_out(
         except ConflictError:
             # Somebody saved or changed something in between: decide again about what is there now.
             with backend.reader() as reader:
-                reading = _read(reader, session, keep, now)
+                reading = _read(reader, session, keep, now, kind=kind)
         else:
             return first if reading is first else _together(first, reading)
     raise ConflictError.session_changed(session)
@@ -141,16 +167,20 @@ def _batch(reading: _Reading, name: str, now: int, kind: str) -> Batch | None:
     if not removed:
         return None
     change = remove(rows, reading.heads[name], removed, number=session.log_count + 1)
-    told = change.edits
+    cut = 0
     if kind == "retire":
         # There is one after each save, and none is ever undone: it tells what went, not how others lead past it.
-        told = [pair for pair in told if pair[0].id in removed]
+        told = [pair for pair in change.edits if pair[0].id in removed]
+        entry, cut = retirement(session, now, reading.newest[name], edits=told, moves=change.moves)
+    else:
+        entry = operation(session, kind, now, edits=change.edits, moves=change.moves)
     return Batch(
         claim=Claim(name),
         at=now,
         moves=tuple(change.moves),
         edits=tuple(new for _, new in change.edits),
-        operations=(operation(session, kind, now, edits=told, moves=change.moves),),
+        operations=(entry,),
         guard=Guard(log_count=session.log_count, last_seq=session.last_seq),
         removals=tuple(removed) if kind == "retire" else (),
+        cuts_log_from=cut,
     )

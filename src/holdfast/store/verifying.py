@@ -8,6 +8,7 @@ they are hashes of, links, heads, the operation log.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
@@ -17,7 +18,7 @@ from holdfast.history.identity import checkpoint_id
 from holdfast.history.oplog import check_chain
 from holdfast.storage.inspection import Flaw, LostRow
 from holdfast.storage.ports import Backend, Inspection, Reader
-from holdfast.storage.records import CheckpointId, CheckpointRow, ChunkHash, SessionRow
+from holdfast.storage.records import CheckpointId, CheckpointRow, ChunkHash, Query, SessionRow
 from holdfast.store.states import Progress, States, silent
 
 _LOOKS: Final = 3
@@ -86,7 +87,8 @@ def verify(
     looks = 0
     while True:
         looks += 1
-        with backend.inspect() as seen, _usual(backend) as (reader, refusal):
+        # The usual view first: whatever is removed while the other one opens was still in this one.
+        with _usual(backend) as (reader, refusal), backend.inspect() as seen:
             check = _Check(seen, reader, refusal, session, progress or silent)
             report = check.run(quick=quick)
         if not check.unsure or looks == _LOOKS:
@@ -116,6 +118,8 @@ class _Check:
     ) -> None:
         self._seen = seen
         self._reader = reader
+        self._newest_position = _newest_position(reader)
+        """What came after the usual view opened is not in it."""
         self._refusal = refusal
         self._only = session
         self._progress = progress
@@ -181,7 +185,7 @@ class _Check:
         except IntegrityError as error:
             self._blame(row.id, "checkpoint", f"it cannot be read: {error}", lost=False)
             return
-        if found is None:
+        if found is None and row.position <= self._newest_position:
             self.unsure = True
             self._blame(row.id, "checkpoint", "it cannot be found by its id", lost=False)
         elif len(self._places) % _STEP == 0:
@@ -279,6 +283,15 @@ def _usual(backend: Backend) -> Iterator[tuple[Reader | None, str]]:
         yield reader, ""
     finally:
         view.__exit__(None, None, None)
+
+
+def _newest_position(reader: Reader | None) -> int:
+    try:
+        newest = reader.checkpoints(Query(include_hidden=True, limit=1)) if reader is not None else ()
+    except IntegrityError:
+        # Where not even that can be read, everything that is not found counts.
+        return sys.maxsize
+    return newest[0].position if newest else 0
 
 
 def _order(each: DamagedCheckpoint) -> tuple[str, int, str]:

@@ -71,7 +71,7 @@ class Writer:
 
     def encode(self, state: Any) -> EncodedState:
         """The first half of a save: bytes that no later change of the state can reach."""
-        return encode_state(state, self.parts.types, self._memo)
+        return encode_state(state, self.parts.types, self._memo, cuts=self.parts.cuts)
 
     def save(
         self,
@@ -142,7 +142,7 @@ class Writer:
                 value, root = decode_state(row.root, reader.chunks, self.parts.types), row.root
                 own.expected = row.id
                 own._keep(row)
-        return make_document(value, kinds, self.parts.types, root, own.save)
+        return make_document(value, kinds, self.parts.types, root, own.save, cuts=self.parts.cuts)
 
     def _keep(self, row: CheckpointRow) -> None:
         """Remember that the chunks of this state are in the store for as long as this checkpoint is."""

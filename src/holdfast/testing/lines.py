@@ -30,6 +30,14 @@ class ModelCheckpoint:
     later: dict[str, Any] = field(default_factory=dict)
     """What annotations said since: a message instead of the first one, metadata over what there was."""
     removed: bool = False
+    removed_at: int = 0
+    """When it was removed; 0 once nobody can tell any more."""
+    gone: bool = False
+    """Removed for good. It stays in the list, as what lay between others, and nothing finds it."""
+    onto_removed: bool = False
+    """Saved on something that was removed already."""
+    cut_off: bool = False
+    """Saved on something that was gone already: where that led is not known to the writer."""
     pinned: bool = False
     prev: str | None = None
     skipped: int = 0
@@ -76,14 +84,22 @@ class Line:
         """What has not been removed, oldest first."""
         return [each for each in self.history if not each.removed]
 
+    def present(self) -> list[ModelCheckpoint]:
+        """What is in the store, removed or not."""
+        return [each for each in self.history if not each.gone]
+
     def get(self, name: str | None) -> ModelCheckpoint | None:
         """The checkpoint of that id, removed or not."""
         return next((each for each in self.history if each.id == name), None)
 
     def link(self, checkpoint: ModelCheckpoint) -> tuple[str | None, int]:
         """The nearest ancestor that is still there, and how many removed ones lie before it."""
+        if checkpoint.cut_off:
+            return None, 1
         skipped, parent = 0, self.get(checkpoint.parents[0] if checkpoint.parents else None)
         while parent is not None and parent.removed:
+            if parent.cut_off:
+                return None, skipped + 2
             skipped, parent = skipped + 1, self.get(parent.parents[0] if parent.parents else None)
         return (parent.id if parent else None), skipped
 

@@ -18,10 +18,11 @@ from holdfast.errors import ConflictError, ErrorCode, InvalidInputError, NotFoun
 from holdfast.history import jsontext
 from holdfast.history.checkpoint import moment
 from holdfast.testing.lines import ModelCheckpoint, has, within
-from holdfast.testing.model_writer import ANY, ModelData, ModelWriter, refused
+from holdfast.testing.model_removal import RemovalFromSession, RemovalFromStore
+from holdfast.testing.model_writer import ANY, refused
 
 
-class ModelStore(ModelData):
+class ModelStore(RemovalFromStore):
     """Sessions by name, and what can be asked across them."""
 
     def session(
@@ -63,7 +64,7 @@ class ModelStore(ModelData):
         return rows[:limit]
 
 
-class ModelSession(ModelWriter):
+class ModelSession(RemovalFromSession):
     """One writer, and all that it can do to history."""
 
     def delete(self, ref: str | ModelCheckpoint, *, force: bool = False) -> ModelCheckpoint:
@@ -204,10 +205,12 @@ class ModelSession(ModelWriter):
         line, past = self.store.lines.get(self.id), self._past()
         if line is None:
             raise refused(NotFoundError, ErrorCode.SESSION_MISSING, self.id)
+        if verb == "undo" and past.forgotten and not past.done:
+            raise refused(NotFoundError, ErrorCode.UNDO_GONE, self.id)
         if not (past.done if verb == "undo" else past.undone):
             raise refused(NotFoundError, none, self.id)
         heads, current, branch = dict(line.heads), line.current, self.branch
-        step = past.turn(line, verb, self._claimed)
+        step = past.turn(line, verb, self._claimed, self.store.clock())
         if step.kind == "switch" and branch == current and line.current in line.heads:
             self.branch = line.current
         elif step.kind == "rename" and branch in heads and branch not in line.heads:

@@ -40,6 +40,8 @@ class ModelWriter:
     ) -> None:
         self.store, self.id, self.agent, self.project, self.branch = store, name, agent, project, branch
         self.expected: Any = ANY
+        self.last: str | None = None
+        """What this writer saved last."""
 
     def save(
         self,
@@ -65,7 +67,7 @@ class ModelWriter:
         line = self._claimed()
         saved = self._append(line, branch, onto, state, as_id, message=message, key=key, **fields)
         saved.tags = set(tags)
-        self.expected = saved.id
+        self.expected = self.last = saved.id
         self.branch = branch
         return line.shown(saved)
 
@@ -112,7 +114,7 @@ class ModelWriter:
         return snapshot(self._claimed())
 
     def _end(self, kind: str, before: Snapshot) -> None:
-        self._past().add(kind, before, self._line())
+        self._past().add(kind, before, self._line(), self.store.clock())
 
     def _past(self) -> Past:
         return self.store.pasts.setdefault(self.id, Past())
@@ -152,6 +154,8 @@ class ModelWriter:
             state=copy.deepcopy(state),
             fields=said(app_version=self.store.app_version, **fields),
             tags=set(),
+            onto_removed=onto is not None and onto.removed,
+            cut_off=onto is not None and onto.gone,
         )
         line.history.append(made)
         line.heads[branch] = made.id
@@ -183,7 +187,7 @@ class ModelWriter:
     def _with_key(self, line: Line | None, key: str | None, state: Any) -> ModelCheckpoint | None:
         if line is None or key is None:
             return None
-        found = next((each for each in line.history if each.fields["key"] == key), None)
+        found = next((each for each in line.present() if each.fields["key"] == key), None)
         if found is not None and (found.removed or not identical(found.state, state)):
             raise refused(ConflictError, ErrorCode.KEY_TAKEN, f"{key} names {found.id}")
         return found
@@ -194,7 +198,7 @@ class ModelWriter:
         """The branch a save goes to, and the checkpoint it becomes a child of."""
         heads = self.store.branches(self.id)
         # A branch whose last checkpoint was deleted comes back with the next save; one that was renamed does not.
-        born = [] if line is None else [each for each in line.history if each.branch == self.branch]
+        born = [] if line is None else [each for each in line.present() if each.branch == self.branch]
         once_there = bool(born) and all(each.removed for each in born)
         unseen = expected is ANY or expected is None
         if heads and self.branch not in heads and unseen and not once_there:
@@ -203,6 +207,8 @@ class ModelWriter:
         base = None if parent is None else self._resolve(parent)
         if expected is not ANY and expected != head:
             seen = line.get(expected) if line is not None else None
+            if seen is not None and seen.gone and seen.id != self.last:
+                seen = None
             if on_conflict == "raise" or (base is None and expected is not None and seen is None):
                 raise refused(ConflictError, ErrorCode.BRANCH_MOVED, f"{self.branch} is at {head}")
             base = base or seen

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.errors import ConflictError, ErrorCode
+from holdfast.errors import ConflictError, ErrorCode, NotFoundError
 from holdfast.testing.lines import Line, ModelCheckpoint
 
 _REMOVALS = ("delete", "clear", "prune")
@@ -42,14 +42,27 @@ class Past:
     kinds: list[str] = field(default_factory=list)
     done: list[Step] = field(default_factory=list)
     undone: list[Step] = field(default_factory=list)
+    forgotten: bool = False
+    """Whether there once was more, which `forget` took away."""
 
-    def add(self, kind: str, before: Snapshot, line: Line) -> None:
+    def add(self, kind: str, before: Snapshot, line: Line, at: int) -> None:
         """An operation happened: there is nothing to redo any more."""
         self.kinds.append(kind)
         self.done.append(Step(kind, before, snapshot(line)))
         self.undone.clear()
+        _date(line, before, at)
 
-    def turn(self, line: Line, verb: str, claim: Callable[[], object]) -> Step:
+    def reachable(self, line: Line) -> list[Step]:
+        """What can be undone, newest first: until something is gone that would have to come back."""
+        found = []
+        for step in reversed(self.done):
+            back, _ = _back_and_gone(step)
+            if any(row.gone for row in line.history if row.id in back):
+                break
+            found.append(step)
+        return found
+
+    def turn(self, line: Line, verb: str, claim: Callable[[], object], at: int) -> Step:
         """Reverse the newest operation, or the newest undo; `claim` is called once that is known to be possible."""
         stack, other = (self.done, self.undone) if verb == "undo" else (self.undone, self.done)
         step = stack[-1]
@@ -58,6 +71,7 @@ class Past:
         claim()
         reversal()
         stack.pop()
+        _date(line, before, at)
         other.append(Step(step.kind, before, snapshot(line)))
         self.kinds.append(verb)
         return step
@@ -80,10 +94,10 @@ def _changeable(row: ModelCheckpoint) -> dict[str, Any]:
 def _reversal(line: Line, step: Step) -> Callable[[], None]:
     """What reverses a step, if it can be reversed."""
     before, after = step.before, step.after
-    # What the operation made did not exist before, which is as good as removed.
-    was = {name: before.rows.get(name, fields | {"removed": True}) for name, fields in after.rows.items()}
-    back = {name for name in was if after.rows[name]["removed"] and not was[name]["removed"]}
-    gone = {name for name in was if was[name]["removed"] and not after.rows[name]["removed"]}
+    was = _was(step)
+    back, gone = _back_and_gone(step)
+    if any(row.gone for row in line.history if row.id in back):
+        raise NotFoundError("it is gone", code=ErrorCode.UNDO_GONE, hint="the model gives no hints")
     heads = _heads(line, step, back, gone)
     for row in line.kept():
         if row.id not in was and line.link(row)[0] in gone:
@@ -100,6 +114,29 @@ def _reversal(line: Line, step: Step) -> Callable[[], None]:
             line.current = before.current
 
     return reverse
+
+
+def _was(step: Step) -> dict[str, dict[str, Any]]:
+    # What the operation made did not exist before, which is as good as removed.
+    return {
+        name: step.before.rows.get(name, fields | {"removed": True})
+        for name, fields in step.after.rows.items()
+    }
+
+
+def _back_and_gone(step: Step) -> tuple[set[str], set[str]]:
+    """What comes back when a step is reversed, and what goes."""
+    was, now = _was(step), step.after.rows
+    back = {name for name in was if now[name]["removed"] and not was[name]["removed"]}
+    gone = {name for name in was if was[name]["removed"] and not now[name]["removed"]}
+    return back, gone
+
+
+def _date(line: Line, before: Snapshot, at: int) -> None:
+    """Write down when it was that rows were removed."""
+    for row in line.history:
+        if row.removed and not before.rows.get(row.id, {"removed": False})["removed"]:
+            row.removed_at = at
 
 
 def _heads(line: Line, step: Step, back: set[str], gone: set[str]) -> dict[str, str]:

@@ -105,7 +105,12 @@ def test_create_keeps_what_the_settings_say_and_tells_so(run, places):
     said = [run("create", f"message {n}").stderr for n in range(8)]
 
     assert len(run("list").stdout.splitlines()) == 3
-    assert all("keeps: last=3 per=session; the rest is removed for good\n" in each for each in said)
+    assert all("keeps: last=3 per=session; the rest is pruned\n" in each for each in said)
+    assert ["pruned: " in each for each in said] == [False] * 3 + [True] * 5
+    # Others may have saved them: nothing goes that cannot be brought back.
+    run("undo")
+    assert len(run("list").stdout.splitlines()) == 4
+    run("redo")
     places("store", "")
     assert len([run("create", "more") for _ in range(3)]) + 3 == len(run("list").stdout.splitlines())
 

@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from holdfast.backends.memory import MemoryBackend
 from holdfast.errors import ErrorCode, IntegrityError, NotFoundError
-from holdfast.history.oplog import Edited, check_chain, edit, operation, recorded
+from holdfast.history.oplog import Edited, check_chain, edit, operation, recorded, retirement
 from holdfast.history.reversing import relink
 from holdfast.history.undoing import Log, next_redo, next_undo, undoable
 from holdfast.storage.records import Batch, CheckpointId, ChunkHash, Claim, Move, SessionRow
 from holdfast.testing.rows import row as make_row
 
 KINDS = st.sampled_from(
-    ["tag", "delete", "restore", "undo", "undo", "undo", "redo", "redo", "retire", "gc", "forget"]
+    ["tag", "delete", "restore", "undo", "undo", "undo", "redo", "redo", "retire", "retire", "gc", "forget"]
 )
 
 
@@ -28,9 +28,17 @@ class Journal:
     def add(self, kind, of=None):
         with self.backend.reader() as reader:
             session = reader.session("s") or SessionRow("s", None, None, created_at=0)
-        entry = operation(session, kind, at=session.log_count, of=of)
-        self.backend.commit(Batch(Claim("s"), at=0, operations=(entry,), cuts_log=kind == "forget"))
+            entries = reader.operations("s")
+        entry, cut = operation(session, kind, at=session.log_count, of=of), int(kind == "forget")
+        if kind == "retire":
+            newest = entries[-1] if entries else None
+            entry, cut = retirement(session, session.log_count, newest, edits=(), moves=())
+        self.backend.commit(Batch(Claim("s"), at=0, operations=(entry,), cuts_log_from=cut))
         return entry.number
+
+    def entries(self):
+        with self.backend.reader() as reader:
+            return list(reader.operations("s"))
 
     def log(self):
         with self.backend.reader() as reader:
@@ -69,6 +77,8 @@ def test_the_log_gives_the_same_answers_as_two_stacks(kinds):
                 done.append(number)
                 undone = []
     log = journal.log()
+    there = [entry.number for entry in log.backwards()]
+    assert there == [entry.number for entry in reversed(journal.entries())]
     nothing = ErrorCode.UNDO_GONE if ended else ErrorCode.NOTHING_TO_UNDO
     assert outcome(next_undo, log) == (done[-1] if done else nothing)
     assert [entry.number for entry in undoable(log) if entry.kind != "forget"] == done[::-1]

@@ -59,7 +59,7 @@ class MemoryCollection:
         with self._lock:
             moment = self._writable()
             if moment.epoch != self._epoch:
-                return Swept()
+                return Swept(superseded=True)
             gone = self._gone(moment)
             size = sum(len(moment.chunks[name]) for name in gone[:limit])
             for name in gone[:limit]:

@@ -116,8 +116,9 @@ def apply(moment: Moment, batch: Batch, session: SessionRow) -> Receipt:
             moment.keys[session.id, row.key] = row.id
     for edit in batch.edits:
         moment.checkpoints[edit.id] = rules.edited(moment.checkpoints[edit.id], edit)
-    if batch.cuts_log:
-        for number in [number for name, number in moment.operations if name == session.id]:
+    if batch.cuts_log_from:
+        numbers = [number for name, number in moment.operations if name == session.id]
+        for number in [each for each in numbers if each >= batch.cuts_log_from]:
             del moment.operations[session.id, number]
     for operation in batch.operations:
         moment.operations[session.id, operation.number] = operation

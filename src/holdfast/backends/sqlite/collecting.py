@@ -28,6 +28,9 @@ from holdfast.storage.records import ChunkHash, Swept
 _MOST_REWRITTEN: Final = 1 << 20
 """Plain bytes that one transaction writes out whole: writers wait for it no longer than for a large save."""
 
+_REWRITTEN_AT_ONCE: Final = 16
+"""Chunks that stand on one that goes; each may be followed by the rest of a stream."""
+
 _NOTE = "INSERT INTO temp.needed (number, base) VALUES (?, ?) ON CONFLICT DO NOTHING"
 _GONE = (
     "FROM main.chunks AS c WHERE c.number < ? AND c.epoch < ? "
@@ -37,12 +40,17 @@ _GONE = (
 # without what came before them.
 _STANDING = (
     "WITH RECURSIVE standing (number, base, codec) AS ("
-    "SELECT c.number, c.base, c.codec FROM temp.needed AS n CROSS JOIN main.chunks AS c ON c.number = n.number "
-    "WHERE n.base = ?1 AND c.base = ?1 UNION "
+    "SELECT * FROM (SELECT c.number, c.base, c.codec FROM temp.needed AS n "
+    "CROSS JOIN main.chunks AS c ON c.number = n.number "
+    "WHERE n.base = ?1 AND c.base = ?1 LIMIT ?3) UNION "
     "SELECT c.number, c.base, c.codec FROM standing AS s CROSS JOIN temp.needed AS n ON n.base = s.number "
     "CROSS JOIN main.chunks AS c ON c.number = n.number AND c.base = s.number AND c.codec = ?2) "
     "SELECT c.number, c.hash, c.base, c.depth FROM standing CROSS JOIN main.chunks AS c ON c.number = standing.number "
     "ORDER BY c.number"
+)
+_STANDS_ON = (
+    "SELECT 1 FROM temp.needed AS n CROSS JOIN main.chunks AS c ON c.number = n.number "
+    "WHERE n.base = ? AND c.base = ? LIMIT 1"
 )
 _BELOW = (
     "SELECT b.number, b.hash, b.depth FROM main.chunks AS c CROSS JOIN main.chunks AS b ON b.number = c.base "
@@ -146,7 +154,7 @@ class SqliteCollection:
     def _sweep(self, limit: int) -> Swept:
         if current_epoch(self._connection) != self._epoch:
             # A newer collection notes what stands on what, and must find it so: nobody else may write chunks anew then.
-            return Swept()
+            return Swept(superseded=True)
         # Looked up under the write lock: a writer may have stamped one since the last transaction.
         gone = fetch(
             self._connection,
@@ -158,15 +166,24 @@ class SqliteCollection:
             if rewritten > _MOST_REWRITTEN:
                 return Swept(removed, freed, done=False)
             rewritten += self._write_out(number)
+            if self._stands_on(number):
+                # More stood on it than one transaction writes anew: the next one goes on here.
+                return Swept(removed, freed, done=False)
             self._connection.execute("DELETE FROM chunks WHERE number = ?", (number,))
             self._below = number
             removed += 1
             freed += size
         return Swept(removed, freed, done=len(gone) <= limit)
 
+    def _stands_on(self, number: int) -> bool:
+        return bool(fetch(self._connection, _STANDS_ON, (number, number)))
+
     def _write_out(self, number: int) -> int:
-        """Write anew what is needed and cannot be read without the chunk of that number; how many bytes that is."""
-        standing = fetch(self._connection, _STANDING, (number, STREAM))
+        """Write anew what is needed and cannot be read without the chunk of that number; how many bytes that is.
+
+        So many at a time: a root may be what hundreds of forks are kept as differences to.
+        """
+        standing = fetch(self._connection, _STANDING, (number, STREAM, _REWRITTEN_AT_ONCE))
         if not standing:
             return 0
         below = fetch(self._connection, _BELOW, (number,))

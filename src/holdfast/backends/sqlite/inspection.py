@@ -93,7 +93,7 @@ def inspected(connection: apsw.Connection, path: str, *, timeout: float) -> Iter
             return
     pages = _pages(connection, path, suspects, flaws)
     try:
-        image = Image(pages.read, pages.count)
+        image = Image(pages.read, pages.count, suspects)
         yield SqliteInspection(ImageTables(image, suspects), [_free(flaw, image) for flaw in flaws])
     finally:
         pages.close()
@@ -177,7 +177,9 @@ class SqliteInspection:
         given += [
             row[-1] for row in self._indexed("sqlite_autoindex_checkpoints_1") if isinstance(row[-1], int)
         ]
-        counted = [value for name, value in self.tables.rows("counters") if name == "position"]
+        counted = [
+            value for name, value in self.tables.rows("counters") if name == "position" and type(value) is int
+        ]
         return max([*given, *counted], default=0)
 
     def _judge_header(self) -> None:
@@ -187,7 +189,7 @@ class SqliteInspection:
         missing = HEADER_KEYS - self.header().keys()
         if missing:
             self._flaws.append(Flaw("header", "the header", f"it has no {', '.join(sorted(missing))}"))
-        counters = {name for name, _ in self.tables.rows("counters")}
+        counters = {name for name, value in self.tables.rows("counters") if type(value) is int}
         for name in sorted({"epoch", "position"} - counters):
             self._flaws.append(Flaw("counter", f"counter {name!r}", "it is not there"))
 
@@ -267,7 +269,13 @@ class SqliteInspection:
             number, seq = places.get(position, (None, None))
             why = "its row does not match its checksum" if position in spoiled else _ONLY_INDEX
             self._lost.append(
-                LostRow(_id(name), self._name_of(number), seq if type(seq) is int else None, why)
+                LostRow(
+                    _id(name),
+                    self._name_of(number),
+                    seq if type(seq) is int else None,
+                    why,
+                    spoiled.get(position, ()),
+                )
             )
         self._judge_tags(expected, whole)
 

@@ -50,12 +50,17 @@ class Image:
     Args:
         read: Gives the page of a number, from 1 on.
         count: How many there are.
+        suspects: Those that do not match their checksum.
     """
 
-    def __init__(self, read: Callable[[int], bytes], count: int) -> None:
+    def __init__(
+        self, read: Callable[[int], bytes], count: int, suspects: frozenset[int] = frozenset()
+    ) -> None:
         self._read = read
         self.count = count
-        self.free = self._free_pages()
+        self.free = self._free_pages(frozenset())
+        # A list that may be wrong could name pages that are in use: what a tree leads to is then believed instead.
+        self._skipped = self._free_pages(suspects)
         self.reached: set[int] = set()
         """The pages that belong to a tree that was walked."""
 
@@ -66,7 +71,7 @@ class Image:
         while to_do:
             number = to_do.pop()
             # A damaged pointer may lead anywhere: in a circle, or to a page with what was removed.
-            if number in seen or number in self.free or not 0 < number <= self.count:
+            if number in seen or number in self._skipped or not 0 < number <= self.count:
                 continue
             seen.add(number)
             self.reached.add(number)
@@ -136,13 +141,13 @@ class Image:
         places = [*_pointers(page, start, page[start]), start + 8]
         return [int.from_bytes(page[at : at + 4], "big") for at in places]
 
-    def _free_pages(self) -> frozenset[int]:
+    def _free_pages(self, suspects: frozenset[int]) -> frozenset[int]:
         """The pages that hold nothing any more, but still the bytes of what was in them."""
         free: set[int] = set()
-        if not self.count:
+        if not self.count or 1 in suspects:
             return frozenset()
         trunk = int.from_bytes(self._read(1)[32:36], "big")
-        while 1 < trunk <= self.count and trunk not in free:
+        while 1 < trunk <= self.count and trunk not in free and trunk not in suspects:
             page = self._read(trunk)
             free.add(trunk)
             count = min(int.from_bytes(page[4:8], "big"), _USABLE // 4 - 2)

@@ -39,6 +39,8 @@ _INSERT_CHUNK = (
     "INSERT INTO chunks (number, hash, codec, size_bytes, base, depth, epoch, refers, data) "
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
+_MOST_COUNTED = 1 << 48
+"""No store gets near it, and a number that a flipped bit made large would use up all there are."""
 _SPARE_POSITIONS = 1000
 """How many are passed over where nobody knows any more which was the last: none may be given twice."""
 
@@ -144,7 +146,7 @@ def _fill(made: apsw.Connection, seen: SqliteInspection, wanted: Rebuilt) -> Non
         [rows.operation_row(numbers[each.session], each) for each in wanted.operations],
     )
     epoch = _fill_chunks(made, seen, wanted)
-    counted: dict[str, int] = {name: value for name, value in seen.tables.rows("counters")}  # noqa: C416 - rows are tuples
+    counted = {name: value for name, value in seen.tables.rows("counters") if _is_count(value)}
     position = seen.newest_position() + (0 if "position" in counted else _SPARE_POSITIONS)
     made.execute("UPDATE counters SET value = ? WHERE name = 'position'", (position,))
     made.execute("UPDATE counters SET value = ? WHERE name = 'epoch'", (max(epoch, counted.get("epoch", 0)),))
@@ -164,19 +166,27 @@ def _fill_chunks(made: apsw.Connection, seen: SqliteInspection, wanted: Rebuilt)
     for number, name in sorted(found):
         row = seen.tables.chunk_row(ChunkHash(name))
         assert row is not None, "it was there a moment ago"
-        _, _, codec, size_bytes, base, depth, epoch, names_others, data = row
+        _, _, codec, size_bytes, base, depth, epoch, _, data = row
+        plain = seen.chunks([ChunkHash(name)])[ChunkHash(name)]
+        if hash_chunk(plain) != name:
+            raise IntegrityError.chunk_damaged(name, why="its bytes do not have this hash")
         # A difference needs the plain bytes of its base; a version of a stream needs the very row.
         if base is not None and (base not in taken or (codec == STREAM and base in rewritten)):
-            plain = seen.chunks([ChunkHash(name)])[ChunkHash(name)]
-            if hash_chunk(plain) != name:
-                raise IntegrityError.chunk_damaged(name, why="its bytes do not have this hash")
             codec, data = compress(plain)
-            size_bytes, base, depth, names_others = len(plain), None, 0, refers(plain)
+            size_bytes, base, depth = len(plain), None, 0
             rewritten.add(number)
-        made.execute(_INSERT_CHUNK, (number, name, codec, size_bytes, base, depth, epoch, names_others, data))
+        # Its hash vouches for the bytes, and for nothing else in the row: a lost mark would let gc take its children.
+        epoch = epoch if _is_count(epoch) else 0
+        row = (number, name, codec, size_bytes, base, depth, epoch, refers(plain), data)
+        made.execute(_INSERT_CHUNK, row)
         taken.add(number)
         newest = max(newest, epoch)
     return newest
+
+
+def _is_count(value: object) -> bool:
+    """Whether a damaged page can be believed in this: a number that a store could have come to."""
+    return type(value) is int and 0 <= value < _MOST_COUNTED
 
 
 def _keep_aside(path: str) -> str:

@@ -47,7 +47,7 @@ _INSERT_OPERATION = (
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _SELECT_POSITION = "SELECT position FROM checkpoints WHERE id = ?"
-_DELETE_OPERATIONS = "DELETE FROM operations WHERE session = ?"
+_DELETE_OPERATIONS = "DELETE FROM operations WHERE session = ? AND number >= ?"
 _DELETE_CHECKPOINT = "DELETE FROM checkpoints WHERE position = ?"
 _RAISE_POSITION = "UPDATE counters SET value = max(value, ?) WHERE name = 'position'"
 _ERASE = (
@@ -106,8 +106,8 @@ def write(
         changed = _write_edit(connection, edit)
         if edit.id in new:
             new[edit.id] = changed
-    if batch.cuts_log:
-        connection.execute(_DELETE_OPERATIONS, (number,))
+    if batch.cuts_log_from:
+        connection.execute(_DELETE_OPERATIONS, (number, batch.cuts_log_from))
     if batch.operations:
         connection.executemany(
             _INSERT_OPERATION, [rows.operation_row(number, each) for each in batch.operations]

@@ -125,7 +125,7 @@ class ErasureContract(Contract):
         backend.erase_session(name)
         hide = (edit(second, hidden=1),)
         last = operation(2, previous=entry.hash, data="{}")
-        backend.commit(batch(edits=hide, removals=(second.id,), operations=(last,), cuts_log=True))
+        backend.commit(batch(edits=hide, removals=(second.id,), operations=(last,), cuts_log_from=1))
         collect(backend)
         backend.scrub()
         assert found(backend, Query(include_hidden=True)) == [first.id]

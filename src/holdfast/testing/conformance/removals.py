@@ -230,7 +230,7 @@ class RemovalContract(Contract):
         theirs = history(2, session="other")
         commit_all(backend, save("a"), batch(operations=entries[:2]))
         commit_all(backend, batch(session="other", operations=theirs))
-        backend.commit(batch(operations=entries[2:3], cuts_log=True, guard=Guard(log_count=2)))
+        backend.commit(batch(operations=entries[2:3], cuts_log_from=1, guard=Guard(log_count=2)))
         assert self._log(backend) == [entries[2]]
         assert (session_row(backend).log_count, session_row(backend).log_tip) == (3, entries[2].hash)
         backend.commit(batch(operations=entries[3:], guard=Guard(log_count=3)))
@@ -238,11 +238,32 @@ class RemovalContract(Contract):
         assert self._log(backend, after=3) == [entries[3]]
         assert self._log(backend, "other") == list(theirs)
 
+    def test_a_log_is_cut_from_a_number_on(self, backend: Backend) -> None:
+        """What is older stays, and what comes with the cut takes the place of what went."""
+        entries = history(7)
+        theirs = history(4, session="other")
+        commit_all(backend, batch(operations=entries[:4]), batch(session="other", operations=theirs))
+        backend.commit(batch(operations=entries[4:5], cuts_log_from=3, guard=Guard(log_count=4)))
+        assert self._log(backend) == [*entries[:2], entries[4]]
+        assert self._log(backend, after=2) == self._log(backend, after=4) == [entries[4]]
+        assert (session_row(backend).log_count, session_row(backend).log_tip) == (5, entries[4].hash)
+        # From a number that went before, as the next one of a run does it; two at once, which both stay.
+        backend.commit(batch(operations=entries[5:], cuts_log_from=3, guard=Guard(log_count=5)))
+        assert self._log(backend) == [*entries[:2], *entries[5:]]
+        assert self._log(backend, "other") == list(theirs)
+
+    def test_a_cut_that_begins_after_the_end_takes_nothing(self, backend: Backend) -> None:
+        """The entries that come with it are not meant."""
+        entries = history(3)
+        backend.commit(batch(operations=entries[:2]))
+        backend.commit(batch(operations=entries[2:], cuts_log_from=3))
+        assert self._log(backend) == list(entries)
+
     def test_a_log_can_be_cut_to_nothing(self, backend: Backend) -> None:
         """What was counted stays counted."""
         entries = history(3)
         backend.commit(batch(operations=entries[:2]))
-        backend.commit(batch(cuts_log=True))
+        backend.commit(batch(cuts_log_from=1))
         assert self._log(backend) == []
         assert (session_row(backend).log_count, session_row(backend).log_tip) == (2, entries[1].hash)
         backend.commit(batch(operations=entries[2:]))
@@ -252,16 +273,17 @@ class RemovalContract(Contract):
         """All or nothing."""
         backend.commit(save("a"))
         backend.commit(batch(operations=history(2)))
-        refused(backend, save("b")._replace(cuts_log=True))
+        refused(backend, save("b")._replace(cuts_log_from=1))
+        refused(backend, save("b")._replace(cuts_log_from=2))
         assert self._log(backend) == list(history(2))
 
-    @pytest.mark.parametrize("what", ["removals", "switch_to", "cuts_log"])
+    @pytest.mark.parametrize("what", ["removals", "switch_to", "cuts_log_from"])
     def test_a_repeated_batch_takes_nothing_away(self, backend: Backend, what: str) -> None:
         """Its checkpoint is there already, so that it changes nothing."""
         first, hidden = commit_all(backend, save("a"), save("b", after="a"))
         backend.commit(batch(edits=(edit(hidden, hidden=1),), operations=history(1)))
         before = contents(backend)
-        more: dict[str, Any] = {"removals": (hidden.id,), "switch_to": "idea", "cuts_log": True}
+        more: dict[str, Any] = {"removals": (hidden.id,), "switch_to": "idea", "cuts_log_from": 1}
         again = batch(row("a", parents=first.parents))
         backend.commit(again._replace(**{what: more[what]}))
         assert contents(backend) == before
