@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
+
 import apsw
 import pytest
 
+import holdfast
 from holdfast.backends.sqlite import collecting
 from holdfast.errors import BackendError, ErrorCode, IntegrityError
-from holdfast.storage.records import Swept
+from holdfast.storage.records import Batch, Claim, Query, Swept
 from holdfast.testing.conformance.chains import saved, saved_as_parts, versions
 from holdfast.testing.conformance.collecting import collect, mark_roots, sweep_all, there
 from holdfast.testing.rows import batch, chunk, contents, removal, row, save
@@ -122,3 +126,54 @@ def test_nothing_to_sweep_is_done_at_once(store):
         assert collection.sweep(0) == Swept()
         store.commit(batch(row("a"), chunks=(chunk(b"new"),)))
         assert collection.sweep(10) == Swept()
+
+
+def test_a_chunk_that_many_stand_on_is_left_in_bounded_steps(tmp_path):
+    # A template that was forked a hundred times: each fork's root is kept as a difference to the one root.
+    with holdfast.open(tmp_path / "s.db", durability="process") as opened:
+        template = {str(n): random.Random(n).randbytes(60).hex() for n in range(60)}
+        source = opened.session("source")
+        source.save(template)
+        others = [source.fork("@", session=f"s{n}") for n in range(100)]
+        for n, other in enumerate(others):
+            document = other.document()
+            document["own"] = n
+            document.save()
+        for n in range(100):
+            opened.session(f"s{n}").delete("#1")
+        source.clear()
+        on_one = max(Counter(base for _, base, *_ in stored(tmp_path / "s.db")).values())
+        assert on_one > 2 * collecting._REWRITTEN_AT_ONCE, "no chunk carries many"
+        opened.gc(keep_days=0)
+        for n in range(100):
+            assert opened.session(f"s{n}").load() == template | {"own": n}
+
+
+def test_one_sweep_writes_no_more_than_so_many_anew(tmp_path, monkeypatch):
+    monkeypatch.setattr(collecting, "_REWRITTEN_AT_ONCE", 4)
+    with holdfast.open(tmp_path / "s.db", durability="process") as opened:
+        template = {str(n): random.Random(n).randbytes(60).hex() for n in range(60)}
+        source = opened.session("source")
+        source.save(template)
+        for n in range(20):
+            document = source.fork("@", session=f"s{n}").document()
+            document["own"] = n
+            document.save()
+            opened.session(f"s{n}").delete("#1")
+        source.clear()
+        for name in {row.session for row in hidden_rows(opened)}:
+            ids = [row.id for row in hidden_rows(opened) if row.session == name]
+            opened._backend.commit(Batch(claim=Claim(name), at=1, removals=tuple(ids)))
+        with opened._backend.collection() as collection:
+            mark_roots(opened._backend, collection)
+            steps = 0
+            while not collection.sweep(64).done:
+                steps += 1
+        assert steps >= 3
+        for n in range(20):
+            assert opened.session(f"s{n}").load() == template | {"own": n}
+
+
+def hidden_rows(opened):
+    with opened._backend.reader() as reader:
+        return [row for row in reader.checkpoints(Query(include_hidden=True)) if row.hidden]

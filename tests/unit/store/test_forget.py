@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from pathlib import Path
 
 import anyio
@@ -12,7 +13,7 @@ from tests.unit.store.journal import check_links, kinds_of
 import holdfast
 from holdfast import BackendError, Keep, NotFoundError
 from holdfast.history import removal
-from holdfast.storage.records import Query
+from holdfast.storage.records import Query, Swept
 from holdfast.store import forgetting
 
 MARK = "jovial-Kiln-84213"
@@ -174,8 +175,8 @@ def test_a_dry_run_counts_and_changes_nothing(store):
         session.save({"n": n})
     session.delete("#2")
 
-    assert store.forget("s", dry_run=True) == (4, 0)
-    assert store.forget("s", "@", "#4", "@-", dry_run=True) == (2, 0)
+    assert store.forget("s", dry_run=True) == (4, 4)
+    assert store.forget("s", "@", "#4", "@-", dry_run=True) == (2, 2)
     assert len(session.log()) == 3
     assert kinds_of(store) == ["delete"]
 
@@ -272,3 +273,47 @@ def test_async_forgets_too(tmp_path):
             return await store.sessions()
 
     assert anyio.run(main) == []
+
+
+def test_another_collection_that_begins_meanwhile_does_not_leave_the_secret(tmp_path, monkeypatch):
+    secret = "TOPSECRET-0123456789abcdefghijkl"
+    with (
+        holdfast.open(tmp_path / "s.db", durability="process") as store,
+        holdfast.open(tmp_path / "s.db", durability="process") as other,
+    ):
+        store.session("s").save({"k": secret})
+        begin, begun = store._backend.collection, []
+
+        @contextmanager
+        def disturbed(**options):
+            with begin(**options) as collection:
+                begun.append(1)
+                if len(begun) < 3:
+                    with other._backend.collection():
+                        pass
+                yield collection
+
+        monkeypatch.setattr(store._backend, "collection", disturbed)
+        assert store.forget("s").chunks == 1
+        assert traces(tmp_path, secret.encode()) == []
+
+
+def test_one_that_never_comes_to_an_end_says_so(tmp_path, monkeypatch):
+    with holdfast.open("memory:") as store:
+        store.session("s").save({"k": "secret"})
+        monkeypatch.setattr(forgetting, "collect_chunks", lambda _: Swept(superseded=True))
+        with pytest.raises(holdfast.BackendError, match="its bytes may be left"):
+            store.forget("s")
+
+
+def test_an_interrupted_one_is_finished_by_calling_it_again(tmp_path, monkeypatch):
+    secret = "TOPSECRET-0123456789abcdefghijkl"
+    with holdfast.open(tmp_path / "s.db", durability="process") as store:
+        store.session("s").save({"k": secret})
+        with monkeypatch.context() as patch:
+            patch.setattr(store._backend, "scrub", lambda: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                store.forget("s")
+        with pytest.raises(holdfast.NotFoundError):
+            store.forget("s")
+        assert traces(tmp_path, secret.encode()) == []

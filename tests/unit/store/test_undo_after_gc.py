@@ -40,5 +40,23 @@ def test_what_comes_back_is_linked_past_a_parent_that_is_gone(backend):
         assert store.verify().ok
 
 
+def test_a_redo_does_not_lead_to_what_was_retired_since(backend):
+    now = [1_700_000_000_000_000]
+    with holdfast.Store(backend, clock=lambda: now[0]) as store:
+        session = store.session("work")
+        for n in range(1, 6):
+            session.save(n, trigger="scheduled" if n == 2 else "manual")
+        session.delete("#4")
+        now[0] += 15 * DAY
+        session.delete("#3")
+        store.gc()
+        session.undo()
+        store.session("work", keep=holdfast.Keep(manual=True)).save(6)
+        assert [each.seq for each in session.log()] == [6, 5, 3, 1]
+        session.redo()
+        assert [each.seq for each in session.log()] == [6, 5, 1]
+        assert store.verify().ok
+
+
 def walked(session):
     return [(each.seq, each.skipped) for each in session.log()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import contextmanager
 
 import pytest
 
@@ -295,3 +296,22 @@ def test_progress_is_told_and_the_twin_says_the_same(path, monkeypatch):
             return await store.verify()
 
     assert asyncio.run(twin()) == report
+
+
+def test_verify_beside_a_retention_finds_nothing(path, monkeypatch):
+    """A row that goes between the two views is not damage."""
+    with holdfast.open(path, durability="process") as store:
+        writer = store.session("s", keep=holdfast.Keep(last=2))
+        for n in range(5):
+            writer.save({"n": n})
+        inspect = store._backend.inspect
+
+        @contextmanager
+        def meanwhile():
+            writer.save({"n": "before"})
+            with inspect() as seen:
+                writer.save({"n": "after"})
+                yield seen
+
+        monkeypatch.setattr(store._backend, "inspect", meanwhile)
+        assert store.verify().problems == ()
