@@ -60,7 +60,7 @@ class _Reading(NamedTuple):
 
     owners: Mapping[str, SessionRow]
     rows: Mapping[str, Sequence[CheckpointRow]]
-    """Of each session, hidden ones included."""
+    """Of each session that loses something: from the first that goes on, hidden ones included."""
     heads: Mapping[str, Sequence[BranchRow]]
     plan: Plan
     newest: Mapping[str, Operation | None]
@@ -106,17 +106,25 @@ def _read(reader: Reader, session: str, keep: Keep, now: int, *, kind: str) -> _
                 session=session,
             )
         owners = {each.id: each for each in reader.sessions(agent=owner.agent)}
-    rows = {name: reader.checkpoints(Query(session=name, include_hidden=True)) for name in owners}
+    there = {name: reader.checkpoints(Query(session=name)) for name in owners}
     heads = {name: reader.branches(name) for name in owners}
     decided = plan(
-        [row for each in rows.values() for row in each],
+        [row for each in there.values() for row in each],
         [head for each in heads.values() for head in each],
         keep,
         now,
         agents={name: each.agent for name, each in owners.items()},
     )
-    losing = {each.row.session for each in decided.decisions if not each.kept and kind == "retire"}
-    newest = {name: _newest(reader, owners[name]) for name in losing}
+    first: dict[str, int] = {}
+    for each in decided.decisions:
+        if not each.kept:
+            first[each.row.session] = min(each.row.seq, first.get(each.row.session, each.row.seq))
+    # Whatever follows one that goes is younger, hidden or not; what was removed long before need not be read.
+    rows = {
+        name: reader.checkpoints(Query(session=name, after_seq=seq - 1, include_hidden=True))
+        for name, seq in first.items()
+    }
+    newest = {name: _newest(reader, owners[name]) for name in first if kind == "retire"}
     return _Reading(owners, rows, heads, decided, newest)
 
 
@@ -136,7 +144,7 @@ def _carry_out(
     backend: Backend, session: str, keep: Keep, reading: _Reading, *, now: int, kind: str
 ) -> _Reading:
     """Commit a plan, session by session; what was carried out in the end."""
-    to_do = [name for name in reading.owners if _batch(reading, name, now, kind) is not None]
+    to_do = list(reading.rows)
     first = reading
     for _ in range(_ATTEMPTS):
         try:
@@ -162,10 +170,10 @@ def _together(first: _Reading, last: _Reading) -> _Reading:
 
 
 def _batch(reading: _Reading, name: str, now: int, kind: str) -> Batch | None:
+    if name not in reading.rows:
+        return None
     rows, session = reading.rows[name], reading.owners[name]
     removed = reading.plan.removed & {row.id for row in rows}
-    if not removed:
-        return None
     change = remove(rows, reading.heads[name], removed, number=session.log_count + 1)
     cut = 0
     if kind == "retire":

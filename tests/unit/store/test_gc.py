@@ -265,3 +265,17 @@ def test_async_collects_and_tells_the_same(tmp_path):
             return await session.load()
 
     assert anyio.run(main) == state(4)
+
+
+def test_a_dry_run_needs_no_right_to_write(tmp_path):
+    with holdfast.open(tmp_path / "s.db", durability="process") as store:
+        session = store.session("s")
+        for n in range(3):
+            session.save({"n": n})
+        session.delete("#1")
+    (tmp_path / "s.db").chmod(0o400)
+    with holdfast.open(tmp_path / "s.db", create=False) as store:
+        store._backend._writable = False  # root may write everywhere
+        assert store.gc(keep_days=0, dry_run=True).chunks == 1
+        with pytest.raises(holdfast.BackendError):
+            store.gc(keep_days=0)

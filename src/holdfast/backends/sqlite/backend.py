@@ -160,7 +160,7 @@ class SqliteBackend:
     @contextmanager
     def collection(self, *, dry_run: bool = False) -> Iterator[SqliteCollection]:
         """See `Backend.collection`."""
-        with self._borrowed() as connection:
+        with self._borrowed(writing=not dry_run) as connection:
             if dry_run:
                 # It opens no epoch, and counts as if it had.
                 with translated(self._path):
@@ -272,9 +272,9 @@ class SqliteBackend:
             return done
 
     @contextmanager
-    def _borrowed(self) -> Iterator[apsw.Connection]:
+    def _borrowed(self, *, writing: bool = True) -> Iterator[apsw.Connection]:
         """A connection for work that leaves something behind in it, or in the file: closed afterwards."""
-        if not self._writable:
+        if writing and not self._writable:
             raise permission_denied(self._path, "the file or its folder is read-only")
         connection = self._pool.take()
         try:
