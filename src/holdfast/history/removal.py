@@ -34,8 +34,6 @@ class Change(NamedTuple):
 
     edits: Sequence[tuple[CheckpointRow, Edit]]
     moves: Sequence[Move]
-    structural: bool
-    """Whether it matters that no checkpoint is saved meanwhile."""
 
 
 def plan_removal(reader: Reader, session: SessionRow, row: CheckpointRow, *, force: bool) -> Change:
@@ -86,7 +84,7 @@ def remove(
         for each in heads
         if each.head in removed
     ]
-    return Change(_edits(rows, links, removed, number), moves, structural=True)
+    return Change(_edits(rows, links, removed, number), moves)
 
 
 def relink(

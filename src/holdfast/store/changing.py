@@ -71,6 +71,11 @@ class Plan(NamedTuple):
     switch_to: str | None = None
     structural: bool = True
     """Whether it matters that no checkpoint is saved meanwhile."""
+    told: bool = True
+    """Whether the entry in the log says what changed."""
+    removals: tuple[CheckpointId, ...] = ()
+    """Checkpoints whose rows go for good."""
+    cuts_log_from: int = 0
 
 
 class Done(NamedTuple, Generic[_T]):
@@ -195,8 +200,8 @@ def _entry(session: SessionRow, plan: Plan, now: int) -> Operation:
         session,
         plan.kind,
         now,
-        edits=plan.edits,
-        moves=plan.moves,
+        edits=plan.edits if plan.told else (),
+        moves=plan.moves if plan.told else (),
         made=() if plan.made is None else (plan.made.id,),
         of=plan.of,
         switch=None if new is None or new == current else (current, new),
@@ -214,6 +219,8 @@ def _batch(claim: Claim, session: SessionRow, plan: Plan, entry: Operation) -> B
         guard=Guard(log_count=session.log_count, last_seq=session.last_seq if plan.structural else None),
         relies_on=plan.relies_on,
         switch_to=plan.switch_to,
+        removals=plan.removals,
+        cuts_log_from=plan.cuts_log_from,
     )
 
 

@@ -9,25 +9,16 @@ looks unneeded then may be what is left of something damaged.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from holdfast.errors import ConflictError, ErrorCode, IntegrityError, InvalidInputError
-from holdfast.history.oplog import operation
+from holdfast.errors import ErrorCode, IntegrityError, InvalidInputError
 from holdfast.objects.links import links
 from holdfast.objects.verified import read_chunk
 from holdfast.storage.ports import Backend, Collection, Reader
-from holdfast.storage.records import (
-    Batch,
-    CheckpointId,
-    CheckpointRow,
-    ChunkHash,
-    Claim,
-    Guard,
-    Query,
-    SessionRow,
-    Swept,
-)
+from holdfast.storage.records import CheckpointId, CheckpointRow, ChunkHash, Claim, Query, SessionRow, Swept
+from holdfast.store.changing import Place, Plan, carry_out
+from holdfast.store.progress import Progress, silent
 
 GRACE_DAYS: Final = 14
 """For so long a removal can be undone."""
@@ -38,11 +29,6 @@ _PAGE: Final = 256
 _STEP: Final = 64
 """Chunks looked into, or removed, before somebody else may have a turn."""
 _REMOVED_AT_ONCE: Final = 500
-_ATTEMPTS: Final = 1000
-"""See `saving._ATTEMPTS`."""
-
-Progress = Callable[[str, int], None]
-"""Told what is being done and how many of it are done so far."""
 
 
 class _RowGoneError(Exception):
@@ -141,10 +127,6 @@ def _collecting(backend: Backend, progress: Progress) -> Generator[Swept, None, 
             yield removed
 
 
-def silent(_what: str, _done: int) -> None:
-    """Tell nobody."""
-
-
 def _due(backend: Backend, horizon: int) -> tuple[dict[str, list[CheckpointRow]], int]:
     """The removed checkpoints whose removal lies before the horizon, by session; and how many are younger."""
     due: dict[str, list[CheckpointRow]] = {}
@@ -179,37 +161,17 @@ def _pages(backend: Backend) -> Iterator[Sequence[CheckpointRow]]:
 
 
 def _remove_rows(backend: Backend, name: str, rows: Sequence[CheckpointRow], now: int) -> None:
-    for _ in range(_ATTEMPTS):
-        with backend.reader() as reader:
-            session = reader.session(name)
-            if session is None:
-                return
-            # One that was brought back by an undo meanwhile is not removed.
-            ids = [row.id for row in rows if _still_hidden(reader, row)]
-        if not ids:
-            return
-        try:
-            backend.commit(_removal(session, ids, now))
-        except ConflictError:
-            # Somebody changed the session in between: look again at what is still removed.
-            continue
-        return
-    raise ConflictError.session_changed(name)
+    def work(reader: Reader, _session: SessionRow) -> tuple[Plan | None, None]:
+        # One that was brought back by an undo meanwhile is not removed.
+        ids = tuple(row.id for row in rows if _still_hidden(reader, row))
+        return (Plan("gc", removals=ids, structural=False) if ids else None), None
+
+    carry_out(Place(backend, Claim(name), "main", lambda: now, None), work)
 
 
 def _still_hidden(reader: Reader, row: CheckpointRow) -> bool:
     found = reader.checkpoint(row.id)
     return found is not None and found.hidden == row.hidden
-
-
-def _removal(session: SessionRow, ids: Sequence[CheckpointId], now: int) -> Batch:
-    return Batch(
-        claim=Claim(session.id),
-        at=now,
-        operations=(operation(session, "gc", now),),
-        guard=Guard(log_count=session.log_count),
-        removals=tuple(ids),
-    )
 
 
 def count_unneeded(

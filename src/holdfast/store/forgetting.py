@@ -11,18 +11,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from holdfast.errors import BackendError, ConflictError, ErrorCode, NotFoundError
+from holdfast.errors import BackendError, ErrorCode, NotFoundError
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.history.heads import missing_head
-from holdfast.history.oplog import operation
 from holdfast.history.refs import resolve
 from holdfast.history.removal import remove
 from holdfast.storage.ports import Backend, Reader
-from holdfast.storage.records import Batch, CheckpointId, Claim, Guard, Query
+from holdfast.storage.records import CheckpointId, Claim, Query, SessionRow
+from holdfast.store.changing import Place, Plan, carry_out
 from holdfast.store.collecting import collect_chunks, count_unneeded
-
-_ATTEMPTS = 1000
-"""See `saving._ATTEMPTS`."""
 
 _CLEANINGS = 20
 """Times that another collection may come in between before it is said so."""
@@ -97,34 +94,22 @@ def _named(reader: Reader, session: str, ref: str | Checkpoint, now: int) -> Che
 
 
 def _remove(backend: Backend, name: str, wanted: frozenset[CheckpointId], now: int) -> None:
-    for _ in range(_ATTEMPTS):
-        with backend.reader() as reader:
-            session = reader.session(name)
-            if session is None:
-                raise NotFoundError(
-                    f"session {name!r} is gone",
-                    code=ErrorCode.SESSION_MISSING,
-                    hint="somebody else forgot it meanwhile: there is nothing left to do",
-                    session=name,
-                )
-            rows = reader.checkpoints(Query(session=name, include_hidden=True))
-            heads = reader.branches(name)
-        change = remove(rows, heads, wanted, number=session.log_count + 1)
-        batch = Batch(
-            claim=Claim(name),
-            at=now,
-            moves=tuple(change.moves),
-            edits=tuple(new for _, new in change.edits),
+    def work(reader: Reader, session: SessionRow) -> tuple[Plan | None, None]:
+        if reader.session(name) is None:
+            # Somebody else forgot all of it meanwhile.
+            return None, None
+        rows = reader.checkpoints(Query(session=name, include_hidden=True))
+        number = session.log_count + 1
+        change = remove(rows, reader.branches(name), wanted, number=number)
+        plan = Plan(
+            "forget",
+            edits=change.edits,
+            moves=change.moves,
             # It names nothing: not even an id of what is forgotten stays behind.
-            operations=(operation(session, "forget", now),),
-            guard=Guard(log_count=session.log_count, last_seq=session.last_seq),
+            told=False,
             removals=tuple(wanted),
             cuts_log_from=1,
         )
-        try:
-            backend.commit(batch)
-        except ConflictError:
-            # Somebody saved or changed something in between: the links around what goes may be others now.
-            continue
-        return
-    raise ConflictError.session_changed(name)
+        return plan, None
+
+    carry_out(Place(backend, Claim(name), "main", lambda: now, None), work)

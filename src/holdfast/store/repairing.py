@@ -17,7 +17,8 @@ from holdfast.history.oplog import check_chain, operation
 from holdfast.storage.inspection import LostRow, Rebuilt
 from holdfast.storage.ports import Backend, Inspection
 from holdfast.storage.records import BranchRow, CheckpointId, CheckpointRow, Operation, SessionRow
-from holdfast.store.states import Progress, States
+from holdfast.store.progress import Progress
+from holdfast.store.states import States
 from holdfast.store.verifying import DamagedCheckpoint, Problem, verify
 
 _NO_NUMBER: Final = 1 << 62

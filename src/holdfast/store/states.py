@@ -6,7 +6,7 @@ known of a chunk is remembered; its bytes are not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from holdfast.errors import ErrorCode, IntegrityError
@@ -15,15 +15,9 @@ from holdfast.objects.links import links
 from holdfast.objects.verified import read_chunk
 from holdfast.storage.ports import Inspection, Reader
 from holdfast.storage.records import ChunkHash
-
-Progress = Callable[[str, int], None]
-"""Told what is being done and how many of it are done so far."""
+from holdfast.store.progress import Progress, silent
 
 _STEP: Final = 1000
-
-
-def silent(_what: str, _done: int) -> None:
-    """Tell nobody."""
 
 
 class Trouble(NamedTuple):

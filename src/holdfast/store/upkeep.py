@@ -19,7 +19,8 @@ from holdfast.errors import HoldfastError, HoldfastWarning
 from holdfast.history.keep import Keep
 from holdfast.storage.ports import Backend
 from holdfast.storage.records import Swept
-from holdfast.store.collecting import collecting, silent
+from holdfast.store.collecting import collecting
+from holdfast.store.progress import silent
 from holdfast.store.pruning import retire
 
 _WORTH_COLLECTING: Final = 64

@@ -19,7 +19,8 @@ from holdfast.history.oplog import check_chain
 from holdfast.storage.inspection import Flaw, LostRow
 from holdfast.storage.ports import Backend, Inspection, Reader
 from holdfast.storage.records import CheckpointId, CheckpointRow, ChunkHash, Query, SessionRow
-from holdfast.store.states import Progress, States, silent
+from holdfast.store.progress import Progress, silent
+from holdfast.store.states import States
 
 _LOOKS: Final = 3
 """Beside writers, a row can go between two looks. What is still so at the third time is damage."""

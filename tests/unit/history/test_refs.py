@@ -424,7 +424,8 @@ def test_looking_back_reads_what_lies_between_and_a_session_is_asked_by_index(st
 
 def test_an_ambiguous_prefix_says_what_each_candidate_is(session, monkeypatch):
     monkeypatch.setattr(refs, "_HEX", re.compile("[0-9a-f]{1,64}"))
-    made = [session.save({"m": n}, f"try {n} \x1b[2J" + "x" * 100) for n in range(300)]
+    # So many that more than ten of them begin with the same digit.
+    made = [session.save({"m": n}, f"try {n} \x1b[2J" + "x" * 100) for n in range(700)]
     with pytest.raises(NotFoundError) as caught:
         session.load("a")
     error = caught.value

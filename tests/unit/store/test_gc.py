@@ -166,15 +166,16 @@ def test_what_is_brought_back_at_the_last_moment_is_not_removed(ten, store, monk
     """Between the last look and the commit: the commit is refused, and what is still removed is looked for again."""
     ten.delete("#5")
     ten.delete("#6")
-    removal = collecting._removal
+    commit = store._backend.commit
     undone: list[object] = []
 
-    def late(*args):
-        if not undone:
+    def late(batch):
+        if batch.removals and not undone:
+            undone.append(None)
             undone.append(store.session("s").undo())
-        return removal(*args)
+        return commit(batch)
 
-    monkeypatch.setattr(collecting, "_removal", late)
+    monkeypatch.setattr(store._backend, "commit", late)
     store.gc(keep_days=0)
 
     assert undone
@@ -267,7 +268,7 @@ def test_async_collects_and_tells_the_same(tmp_path):
     assert anyio.run(main) == state(4)
 
 
-def test_a_dry_run_needs_no_right_to_write(tmp_path):
+def test_a_dry_run_needs_no_right_to_write(tmp_path, monkeypatch):
     with holdfast.open(tmp_path / "s.db", durability="process") as store:
         session = store.session("s")
         for n in range(3):
@@ -275,7 +276,7 @@ def test_a_dry_run_needs_no_right_to_write(tmp_path):
         session.delete("#1")
     (tmp_path / "s.db").chmod(0o400)
     with holdfast.open(tmp_path / "s.db", create=False) as store:
-        store._backend._writable = False  # root may write everywhere
+        monkeypatch.setattr(store._backend, "_writable", False)  # root may write everywhere
         assert store.gc(keep_days=0, dry_run=True).chunks == 1
         with pytest.raises(holdfast.BackendError):
             store.gc(keep_days=0)

@@ -53,7 +53,7 @@ def test_a_fork_cannot_be_undone_once_somebody_saved_on_it(session, store):
     with pytest.raises(ConflictError) as caught:
         session.undo()
     assert caught.value.code is ErrorCode.UNDO_BLOCKED
-    assert "delete_branch('idea')" in caught.value.hint
+    assert "delete_branch('idea', force=True)" in caught.value.hint
     assert "is at #3 now" in str(caught.value)
     assert idea.load() == {"n": 1}
 
@@ -249,7 +249,7 @@ def gone_for_good(store, number, kind):
     with store._backend.reader() as reader:
         owner = reader.session("s")
         (row,) = reader.checkpoints(Query(session="s", seq=number, include_hidden=True))
-        change = Change([], [], structural=False)
+        change = Change([], [])
         if not row.hidden:
             change = plan_removal(reader, owner, row, force=True)
     entry = operation(owner, kind, 5_000_000, edits=change.edits, moves=change.moves)

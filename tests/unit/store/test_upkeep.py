@@ -16,6 +16,7 @@ from holdfast.errors import HoldfastWarning
 from holdfast.objects.verified import read_chunk
 from holdfast.storage.records import Query
 from holdfast.store import collecting, pruning, upkeep
+from holdfast.store.progress import silent
 
 
 def rows_of(store, name="s"):
@@ -213,7 +214,7 @@ def test_a_step_of_many_small_checkpoints_ends(store, monkeypatch):
             return mark(names)
 
         monkeypatch.setattr(collection, "mark", counted)
-        for _ in collecting._marking(store._backend, collection, collecting.silent, without=frozenset()):
+        for _ in collecting._marking(store._backend, collection, silent, without=frozenset()):
             assert len(seen) <= 2 * collecting._STEP
             del seen[:]
         assert len(seen) < 700
