@@ -274,9 +274,10 @@ class FolderCollection:
 
         def event(view: View) -> dict[str, Any] | None:
             nonlocal swept
-            gone = [] if self._dry_run or view.epoch != self._epoch else self._gone(view)
+            superseded = not self._dry_run and view.epoch != self._epoch
+            gone = [] if self._dry_run or superseded else self._gone(view)
             size = sum(len(view.pieces[name]) for name in gone[:limit])
-            swept = Swept(len(gone[:limit]), size, done=len(gone) <= limit)
+            swept = Swept(len(gone[:limit]), size, done=len(gone) <= limit, superseded=superseded)
             return {"sweep": gone[:limit]} if gone else None
 
         self._backend.write(event)

@@ -81,7 +81,7 @@ class Collection(Protocol):
     that is committed meanwhile has stamped chunks, or relies on a row that is marked or stamped in its turn.
 
     A collection may be left at any point: whatever was removed until then was not needed. Where a newer one has begun,
-    an older one sweeps nothing more: what the newer one marked must stay as it found it.
+    an older one sweeps nothing more and says so: what the newer one marked must stay as it found it.
     """
 
     def mark(self, names: Iterable[ChunkHash]) -> Sequence[ChunkHash]:

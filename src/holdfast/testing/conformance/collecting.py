@@ -248,11 +248,11 @@ class CollectionContract(Contract):
             mark_roots(backend, older)
             older.sweep(1)
             with backend.collection() as newer:
-                assert older.sweep(100) == Swept()
+                assert older.sweep(100) == Swept(superseded=True)
                 mark_roots(backend, newer)
-                assert older.sweep(100) == Swept()
+                assert older.sweep(100) == Swept(superseded=True)
                 assert sweep_all(newer, 1).chunks == 4
-            assert older.sweep(100) == Swept()
+            assert older.sweep(100) == Swept(superseded=True)
         assert there(backend, gone) == []
 
     @pytest.mark.parametrize("first", ["older", "newer"])
