@@ -126,10 +126,14 @@ def test_the_operation_log_and_rows_are_looked_at_too(run, path):
     assert "\t1\t" in result.stdout
 
 
-def test_a_file_that_cannot_be_opened_is_9(run, path):
+def test_a_store_that_other_commands_cannot_open_is_looked_at_all_the_same(run, path):
     flip(path, 300)
 
-    assert run("verify").exit_code == 9
+    assert run("list").exit_code == 9
+    assert "holdfast verify says what is lost" in run("list").stderr
+    result = run("verify")
+    assert result.exit_code == 1
+    assert "page 1 of" in result.stdout
 
 
 @pytest.mark.usefixtures("path")
