@@ -11,7 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import IO, Literal
 
 ColorChoice = Literal["auto", "always", "never"]
@@ -160,6 +160,10 @@ _UNITS = (
 )
 
 
+_CLOCK_UNITS = _UNITS[3:]
+"""Those that always have the same length for people, too."""
+
+
 def age(then: datetime, now: datetime | None = None) -> str:
     """How long ago, in at most eight characters: `now`, `41s ago`, `2h ago`, `11mo ago`; `in 5m` for a clock ahead."""
     seconds = int(((now or datetime.now(UTC)) - then).total_seconds())
@@ -168,6 +172,19 @@ def age(then: datetime, now: datetime | None = None) -> str:
     unit, size = next((unit, size) for unit, size in _UNITS if abs(seconds) >= size)
     count = f"{abs(seconds) // size}{unit}"
     return f"{count} ago" if seconds > 0 else f"in {count}"
+
+
+def lasted(length: timedelta, *, gap: str = "") -> str:
+    """How long, in the two largest units: `3m 12s`, `2d 4h`, `41s`, `120ms`; `gap` goes between figure and unit."""
+    seconds = int(length.total_seconds())
+    if seconds < 1:
+        return f"{length // timedelta(milliseconds=1)}{gap}ms"
+    parts = []
+    for unit, size in _CLOCK_UNITS:
+        amount, seconds = divmod(seconds, size)
+        parts.append((amount, unit))
+    first = next(at for at, (amount, _) in enumerate(parts) if amount)
+    return " ".join(f"{amount}{gap}{unit}" for amount, unit in parts[first : first + 2] if amount)
 
 
 def show_time(moment: datetime, choice: TimeChoice) -> str:

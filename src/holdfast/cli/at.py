@@ -17,7 +17,7 @@ from holdfast.cli._group import HoldfastCommand
 from holdfast.cli._opening import naming_candidates, open_existing, session_of
 from holdfast.cli._render import checkpoint_rows, document
 from holdfast.cli._settings import Settings, pass_settings
-from holdfast.cli._terminal import iso
+from holdfast.cli._terminal import iso, lasted
 from holdfast.errors import ErrorCode, NotFoundError
 
 if TYPE_CHECKING:
@@ -122,26 +122,10 @@ def missed_text(missed: timedelta) -> str:
     if not missed:
         return "exactly at the asked time"
     side = "before" if missed > timedelta() else "after"
-    return f"{_span(abs(missed))} {side} the asked time"
+    return f"{lasted(abs(missed), gap=' ')} {side} the asked time"
 
 
 def _next_text(found: _Found) -> str:
     if found.after is None:
         return "none after it"
-    return f"next one {_span(found.after.created_at - found.asked)} after"
-
-
-_UNITS = (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
-
-
-def _span(length: timedelta) -> str:
-    """A length of time in its two largest units: `3 m 12 s`, `2 d 4 h`, `120 ms`."""
-    seconds = int(length.total_seconds())
-    if seconds < 1:
-        return f"{length // timedelta(milliseconds=1)} ms"
-    parts = []
-    for unit, size in _UNITS:
-        amount, seconds = divmod(seconds, size)
-        parts.append((amount, unit))
-    first = next(at for at, (amount, _) in enumerate(parts) if amount)
-    return " ".join(f"{amount} {unit}" for amount, unit in parts[first : first + 2] if amount)
+    return f"next one {lasted(found.after.created_at - found.asked, gap=' ')} after"

@@ -6,7 +6,6 @@ of how many checkpoints and which sessions, and wants the name of the store; whe
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
@@ -73,8 +72,7 @@ def _collect(settings: Settings, store: Store, keep_days: float, *, dry_run: boo
         def told(_what: str, done: int) -> None:
             update(done)
 
-        report: Callable[[str, int], None] = told
-        return store.gc(keep_days=keep_days, dry_run=dry_run, progress=report)
+        return store.gc(keep_days=keep_days, dry_run=dry_run, progress=told)
 
 
 def _sentence(report: GcReport) -> str:
@@ -115,7 +113,8 @@ def _write(settings: Settings, url: str, report: GcReport, keep_days: float) -> 
         "freed_bytes": report.freed_bytes,
     }
     if settings.json:
-        document({"store": url, "dry_run": report.dry_run, "keep_days": keep_days, **fields})
+        rest = {"dry_run": report.dry_run, "keep_days": keep_days}
+        document({"store": url, **rest, **fields, "overtaken": report.overtaken})
         return
     would = "would be " if report.dry_run else ""
     lines = [
@@ -127,5 +126,7 @@ def _write(settings: Settings, url: str, report: GcReport, keep_days: float) -> 
     if report.waiting:
         lines.append(("waiting", f"{report.waiting:,} removed ones that undo can still bring back"))
     figures(settings, fields, lines)
+    if report.overtaken:
+        settings.say("another collection began meanwhile; it, or holdfast gc later, removes what is left")
     if report.dry_run:
         say_dry_run(settings)

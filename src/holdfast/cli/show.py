@@ -29,9 +29,11 @@ from holdfast.cli._terminal import (
     paint,
     terminal_width,
 )
+from holdfast.errors import IntegrityError
 
 if TYPE_CHECKING:
-    from holdfast import Checkpoint
+    from holdfast import Checkpoint, Recovered, Store
+    from holdfast.store.verifying import DamagedCheckpoint
 
 HELP = """Show a checkpoint and its state.
 
@@ -43,6 +45,7 @@ Examples:
   holdfast show @~3
   holdfast show tag:verified --state --json
   holdfast show @ --path 'messages[-20:]'
+  holdfast show --recover
 """
 
 
@@ -53,28 +56,61 @@ Examples:
 @click.option(
     "--path", metavar="PATH", help="A part of the state, read without the rest: messages[-20:], plan.steps[0]"
 )
+@click.option("--recover", is_flag=True, help="Where REF is damaged: the newest before it that is whole")
 @click.option("--full", is_flag=True, help="On a terminal: the whole state, however long")
 @pass_settings
 def command(
-    settings: Settings, ref: str, *, only_state: bool, only_record: bool, path: str | None, full: bool
+    settings: Settings,
+    ref: str,
+    *,
+    only_state: bool,
+    only_record: bool,
+    path: str | None,
+    recover: bool,
+    full: bool,
 ) -> None:
     """Print the record, the state, or both."""
     if only_record and (only_state or path is not None):
         raise click.UsageError("--record excludes --state and --path")
+    if recover and (only_record or path is not None):
+        raise click.UsageError("--recover reads whole states: it excludes --record and --path")
+    if recover and only_state and settings.json:
+        raise click.UsageError("--recover with --json says what was passed over: it excludes --state")
     only_state = only_state or path is not None
-    with open_existing(settings) as store, naming_candidates(store, settings):
-        session = session_of(store, settings)
-        checkpoint = session.checkpoint(ref)
-        # By id, not by ref again: the branch may have moved since.
-        state = None if only_record else session.load(checkpoint, path=path)
+    damaged: tuple[DamagedCheckpoint, ...] | None = None
+    with open_existing(settings, damaged=recover) as store, naming_candidates(store, settings):
+        if recover:
+            found = _recovered(store, settings, ref)
+            checkpoint, state, damaged = found.checkpoint, found.state, found.damaged
+        else:
+            session = session_of(store, settings)
+            checkpoint = session.checkpoint(ref)
+            # By id, not by ref again: the branch may have moved since.
+            state = None if only_record else session.load(checkpoint, path=path)
     if settings.json:
-        _write_json(checkpoint, state, only_state=only_state, only_record=only_record)
+        _write_json(checkpoint, state, damaged, only_state=only_state, only_record=only_record)
         return
     cut = False
     with paging(settings):
         cut = _write(settings, checkpoint, state, full=full, record=not only_state, whole=not only_record)
     if cut:
         settings.say("the state is cut short; --full shows all of it, --json all of it as JSON")
+
+
+def _recovered(store: Store, settings: Settings, ref: str) -> Recovered:
+    """The newest checkpoint at or before `ref` that is whole; what was passed over is said."""
+    try:
+        session = session_of(store, settings)
+    except IntegrityError:
+        # The row that says which branch people are on is damaged too.
+        session = store.session(settings.session)
+    found = session.recover(ref)
+    for each in found.damaged:
+        name = f"#{each.seq}" if each.id is None else each.id[:8]
+        settings.say(escape_controls(f"{name}: {each.why}"), label="damaged: ")
+    if found.damaged:
+        settings.say(f"#{found.checkpoint.seq} is the newest that is whole", label="shown: ")
+    return found
 
 
 def _write(
@@ -89,14 +125,25 @@ def _write(
     return whole and _write_notation(settings, state, full=full)
 
 
-def _write_json(checkpoint: Checkpoint, state: Any, *, only_state: bool, only_record: bool) -> None:
+def _write_json(
+    checkpoint: Checkpoint,
+    state: Any,
+    damaged: tuple[DamagedCheckpoint, ...] | None,
+    *,
+    only_state: bool,
+    only_record: bool,
+) -> None:
     if only_state:
         data("".join(tagged_json(state)))
     elif only_record:
         document({"checkpoint": checkpoint.to_dict()})
     else:
         record = json_text(checkpoint.to_dict()).replace("\n", "\n  ")
-        data("".join(['{\n  "checkpoint": ', record, ',\n  "state": ', *tagged_json(state, depth=1), "\n}"]))
+        parts = ['{\n  "checkpoint": ', record, ',\n  "state": ', *tagged_json(state, depth=1)]
+        if damaged is not None:
+            passed = json_text([each._asdict() for each in damaged]).replace("\n", "\n  ")
+            parts += [',\n  "damaged": ', passed]
+        data("".join([*parts, "\n}"]))
 
 
 def _header(settings: Settings, c: Checkpoint) -> Iterator[str]:

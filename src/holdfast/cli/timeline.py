@@ -21,7 +21,7 @@ from holdfast.cli._opening import missing_session, open_existing, session_of
 from holdfast.cli._paging import paging
 from holdfast.cli._render import Column, data, document, table
 from holdfast.cli._settings import Settings, pass_settings
-from holdfast.cli._terminal import escape_field, iso, paint
+from holdfast.cli._terminal import escape_field, iso, lasted, paint
 from holdfast.errors import ErrorCode, NotFoundError
 
 if TYPE_CHECKING:
@@ -212,19 +212,3 @@ def _picture(settings: Settings, moments: list[_Moment], head: str | None, *, al
             day = local.date()
             data(paint(f"{local:%A %Y-%m-%d}, UTC{local.isoformat()[-6:]}", "bold", on=on), color=True)
         data(line, color=True)
-
-
-_UNITS = (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
-
-
-def lasted(gap: timedelta) -> str:
-    """How long, in the two largest units: `3m 12s`, `2d 4h`, `41s`, `120ms`."""
-    seconds = int(gap.total_seconds())
-    if seconds < 1:
-        return f"{gap // timedelta(milliseconds=1)}ms"
-    parts = []
-    for unit, size in _UNITS:
-        amount, seconds = divmod(seconds, size)
-        parts.append((amount, unit))
-    first = next(at for at, (amount, _) in enumerate(parts) if amount)
-    return " ".join(f"{amount}{unit}" for amount, unit in parts[first : first + 2] if amount)

@@ -48,6 +48,8 @@ class GcReport(NamedTuple):
     freed_bytes: int
     """What the chunks took. The file keeps the room for new ones."""
     dry_run: bool
+    overtaken: bool = False
+    """Whether another collection began meanwhile: what is left is for that one to remove, or for the next gc."""
 
 
 def collect_garbage(
@@ -85,6 +87,7 @@ def collect_garbage(
         chunks=swept.chunks,
         freed_bytes=swept.stored_bytes,
         dry_run=dry_run,
+        overtaken=swept.superseded,
     )
 
 

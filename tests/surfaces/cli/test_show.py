@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from fractions import Fraction
 
 import pytest
+from tests.unit.store.damage import chunk_of, spoil
 
 import holdfast
 
@@ -96,3 +98,31 @@ def test_numbers_too_long_for_python_to_write_out_are_shown_all_the_same(run, ho
     shown = run("show", *options)
     assert shown.exit_code == 0, shown.stderr
     assert "0x1000" in shown.stdout
+
+
+def test_recover_shows_the_newest_that_is_whole_and_says_what_it_passed_over(run, tmp_path):
+    path = tmp_path / "s.db"
+    with holdfast.open(path, durability="process") as store:
+        made = [store.session("default").save({"step": n, "own": os.urandom(400)}) for n in range(3)]
+    spoil(path, "UPDATE chunks SET data = x'00' WHERE number = ?", chunk_of(path, made[2].id))
+
+    assert run("show", "--store", str(path)).exit_code == 9
+    result = run("show", "--recover", "--record", "--store", str(path))
+    assert result.exit_code == 2
+    assert run("show", "--recover", "--state", "--json", "--store", str(path)).exit_code == 2
+    shown = json.loads(run("show", "--recover", "--json", "--store", str(path)).stdout)
+    assert shown["checkpoint"]["seq"] == 2
+    assert [each["id"] for each in shown["damaged"]] == [made[2].id]
+    result = run("show", "--recover", "--store", str(path))
+    assert result.exit_code == 0
+    assert f"damaged: {made[2].id[:8]}: " in result.stderr
+    assert "shown: #2 is the newest that is whole" in result.stderr
+
+
+def test_recover_of_what_is_whole_says_nothing(run, tmp_path):
+    path = tmp_path / "s.db"
+    with holdfast.open(path, durability="process") as store:
+        store.session("default").save({"step": 1})
+
+    result = run("show", "--recover", "--state", "--store", str(path))
+    assert (result.stdout, result.stderr) == ('{"step": 1}\n', "")

@@ -11,7 +11,7 @@ import pytest
 import holdfast
 from holdfast.backends.sqlite.backend import SqliteBackend
 from holdfast.cli import timeline
-from holdfast.cli.timeline import lasted
+from holdfast.cli._terminal import lasted
 
 NOON = datetime(2026, 11, 14, 12, 0, tzinfo=UTC)
 

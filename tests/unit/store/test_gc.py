@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 import anyio
 import pytest
 from tests.unit.store.journal import check_links, kinds_of
@@ -248,7 +250,7 @@ def test_a_time_longer_than_there_is_keeps_everything(ten, store, days):
 
 
 def test_a_store_without_anything_is_collected_too(store):
-    assert store.gc() == (0, (), 0, 0, 0, False)
+    assert store.gc() == (0, (), 0, 0, 0, False, False)
 
 
 def test_async_collects_and_tells_the_same(tmp_path):
@@ -280,3 +282,20 @@ def test_a_dry_run_needs_no_right_to_write(tmp_path, monkeypatch):
         assert store.gc(keep_days=0, dry_run=True).chunks == 1
         with pytest.raises(holdfast.BackendError):
             store.gc(keep_days=0)
+
+
+def test_a_gc_that_another_one_overtakes_says_so(ten, store, monkeypatch):
+    ten.delete("#5")
+    begin = store._backend.collection
+
+    @contextmanager
+    def overtaken(**options):
+        with begin(**options) as collection, begin():
+            yield collection
+
+    monkeypatch.setattr(store._backend, "collection", overtaken)
+    report = store.gc(keep_days=0)
+    assert (report.overtaken, report.chunks) == (True, 0)
+    monkeypatch.undo()
+    report = store.gc(keep_days=0)
+    assert (report.overtaken, report.chunks) == (False, 1)
