@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from holdfast import InvalidInputError, Keep
-from holdfast.history.removal import relink, remove
+from holdfast.history.removal import remove
 from holdfast.history.retention import plan
 from holdfast.storage.records import BranchRow, CheckpointId, CheckpointRow
 from holdfast.testing.rows import checkpoint_id, row
@@ -266,7 +266,7 @@ def test_a_lower_cap_never_keeps_more(world, keep, at_most):
 def test_pruning_again_at_the_same_moment_removes_nothing_more(world, keep):
     first = planned(world, keep)
     rows = [each._replace(hidden=9) if each.id in first.removed else each for each in world.rows]
-    edits = {each.id: each for _, each in relink(world.rows, first.removed, number=9)}
+    edits = {each.id: each for _, each in remove(world.rows, (), first.removed, number=9).edits}
     rows = [each._replace(**edits[each.id]._asdict()) if each.id in edits else each for each in rows]
     again = planned(world._replace(rows=rows), keep)
 
@@ -292,7 +292,7 @@ def test_links_close_over_whatever_goes(world, data):
         assert new.hidden == (7 if old.id in removed else old.hidden)
         assert new._replace(prev=old.prev, skipped=old.skipped, hidden=old.hidden) == old
     assert [old for old, new in change.edits if rows[old.id] == old] == []
-    assert list(change.edits) == relink(world.rows, removed, number=7)
+    assert list(change.edits) == remove(world.rows, (), removed, number=7).edits
 
     moved = {(each.branch, each.expected, each.head) for each in change.moves}
     assert moved == {
@@ -308,10 +308,10 @@ def test_removing_one_after_another_is_removing_them_together(world, data):
     removed = data.draw(st.lists(st.sampled_from(visible), unique=True)) if visible else []
     rows = {each.id: each for each in world.rows}
     for each in removed:
-        for old, new in relink(rows.values(), {each}, number=7):
+        for old, new in remove(rows.values(), (), {each}, number=7).edits:
             rows[old.id] = old._replace(**new._asdict())
 
-    together = {new.id: new for _, new in relink(world.rows, set(removed), number=7)}
+    together = {new.id: new for _, new in remove(world.rows, (), set(removed), number=7).edits}
     assert {each.id: (each.prev, each.skipped, each.hidden) for each in rows.values()} == {
         each.id: (
             (together[each.id].prev, together[each.id].skipped, together[each.id].hidden)

@@ -87,14 +87,6 @@ def remove(
     return Change(_edits(rows, links, removed, number), moves)
 
 
-def relink(
-    rows: Iterable[CheckpointRow], removed: Collection[CheckpointId], *, number: int
-) -> list[tuple[CheckpointRow, Edit]]:
-    """The edits alone, oldest row first: each row that changes, with what it becomes."""
-    rows = list(rows)
-    return _edits(rows, _links(rows, removed), removed, number)
-
-
 def _links(rows: Sequence[CheckpointRow], removed: Collection[CheckpointId]) -> _Links:
     links: dict[CheckpointId, tuple[CheckpointId | None, int]] = {}
     # Oldest first: where a removed row leads is known before anything that follows it is looked at.

@@ -13,7 +13,7 @@ import pytest
 
 from holdfast import ErrorCode, InvalidInputError, Keep
 from holdfast.backends.memory import MemoryBackend
-from holdfast.history.removal import plan_clearing, plan_removal, relink, remove
+from holdfast.history.removal import plan_clearing, plan_removal, remove
 from holdfast.history.retention import plan
 from holdfast.storage.records import BranchRow, CheckpointRow, Query
 from holdfast.testing.rows import batch, checkpoint_id, edit, history, row, save
@@ -409,7 +409,7 @@ def after(rows, edits):
 def test_history_closes_over_what_goes():
     rows = line(*hours(5, 4, 3, 2, 1))
     ids = [each.id for each in rows]
-    done = after(rows, relink(rows, {ids[1], ids[2]}, number=7))
+    done = after(rows, remove(rows, (), {ids[1], ids[2]}, number=7).edits)
 
     assert [(each.prev, each.skipped, each.hidden) for each in done] == [
         (None, 0, 0),
@@ -418,7 +418,7 @@ def test_history_closes_over_what_goes():
         (ids[0], 2, 0),
         (ids[3], 0, 0),
     ]
-    again = after(done, relink(done, {ids[0], ids[3]}, number=8))
+    again = after(done, remove(done, (), {ids[0], ids[3]}, number=8).edits)
     assert [(each.prev, each.skipped, each.hidden) for each in again] == [
         (None, 0, 8),
         (None, 1, 7),
@@ -431,8 +431,8 @@ def test_history_closes_over_what_goes():
 def test_rows_that_do_not_change_are_not_edited():
     rows = line(*hours(3, 2, 1))
 
-    assert [each.seq for each, _ in relink(rows, {rows[1].id}, number=1)] == [2, 3]
-    assert relink(rows, (), number=1) == []
+    assert [each.seq for each, _ in remove(rows, (), {rows[1].id}, number=1).edits] == [2, 3]
+    assert remove(rows, (), (), number=1).edits == []
 
 
 def test_tips_that_go_move_back_and_branches_without_a_checkpoint_end():
