@@ -12,9 +12,9 @@ import apsw
 import pytest
 
 from holdfast import BackendError, ErrorCode, IntegrityError
+from holdfast.backends.chunk_rows import MAX_DEPTH
+from holdfast.backends.recent import RecentChunks
 from holdfast.backends.sqlite import SqliteBackend
-from holdfast.backends.sqlite.chunks import MAX_DEPTH
-from holdfast.backends.sqlite.recent import RecentChunks
 from holdfast.objects.compression import RAW, ZSTD
 from holdfast.objects.deltas import DELTA
 from holdfast.objects.streams import STREAM

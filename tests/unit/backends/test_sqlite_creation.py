@@ -12,7 +12,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-from holdfast.backends.sqlite import SqliteBackend, rows
+from holdfast.backends import rows
+from holdfast.backends.sqlite import SqliteBackend
 from holdfast.backends.sqlite.connection import check_library
 from holdfast.errors import (
     ErrorCode,

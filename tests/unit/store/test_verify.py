@@ -9,8 +9,8 @@ from contextlib import contextmanager
 import pytest
 
 import holdfast
+from holdfast.backends import rows
 from holdfast.backends.memory import MemoryBackend
-from holdfast.backends.sqlite import rows
 from holdfast.storage.records import CheckpointId, ChunkHash
 from holdfast.store import Store
 

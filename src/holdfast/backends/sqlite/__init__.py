@@ -9,7 +9,8 @@
     view.py         one read transaction
     read.py         the questions that are asked in it
     query.py        a Query becomes SQL
-    rows.py         records <-> rows, each with its seal
+    chunks.py       the chunk table
+    collecting.py   removing chunks that nothing needs
     copying.py      a consistent copy beside running writers
     pages.py        pages and rows decoded without SQLite, for files that it cannot read
     page_files.py   where such pages come from, and which of them are damaged

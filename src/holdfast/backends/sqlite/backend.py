@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Self, TypeVar
 import apsw
 
 from holdfast.backends import rules
+from holdfast.backends.chunk_rows import PackedChunk, pack, remember
 from holdfast.backends.forking import watch
+from holdfast.backends.recent import RecentChunks
 from holdfast.backends.sqlite import place, write
-from holdfast.backends.sqlite.chunks import PackedChunk, pack, remember
 from holdfast.backends.sqlite.collecting import (
     SqliteCollection,
     current_epoch,
@@ -41,7 +42,6 @@ from holdfast.backends.sqlite.errors import (
 )
 from holdfast.backends.sqlite.pool import Pool
 from holdfast.backends.sqlite.read import SqliteReader
-from holdfast.backends.sqlite.recent import RecentChunks
 from holdfast.backends.sqlite.view import View, roll_back
 from holdfast.errors import (
     ConflictError,

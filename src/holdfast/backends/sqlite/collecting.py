@@ -15,7 +15,8 @@ from typing import Final
 
 import apsw
 
-from holdfast.backends.sqlite.chunks import MAX_DEPTH, read_chunks
+from holdfast.backends.chunk_rows import MAX_DEPTH
+from holdfast.backends.sqlite.chunks import read_chunks
 from holdfast.backends.sqlite.connection import fetch, waiting
 from holdfast.backends.sqlite.errors import translated
 from holdfast.errors import IntegrityError

@@ -13,18 +13,16 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import apsw
 
 from holdfast.backends.forking import no_fork
+from holdfast.backends.rows import Row
 from holdfast.backends.sqlite.errors import store_damaged, store_locked
 from holdfast.errors import ErrorCode, UnsupportedError
 
 Durability = Literal["power", "process"]
-
-Row = tuple[Any, ...]
-"""A row as the driver gives it."""
 
 T = TypeVar("T")
 

@@ -18,8 +18,9 @@ from typing import Any, Final
 
 import apsw
 
-from holdfast.backends.sqlite import rows
-from holdfast.backends.sqlite.connection import CHECKSUMS, Row, fetch, waiting
+from holdfast.backends import rows
+from holdfast.backends.rows import Row
+from holdfast.backends.sqlite.connection import CHECKSUMS, fetch, waiting
 from holdfast.backends.sqlite.creation import HEADER_KEYS
 from holdfast.backends.sqlite.page_files import CopiedPages, FilePages, check_pages, log_size
 from holdfast.backends.sqlite.pages import Image

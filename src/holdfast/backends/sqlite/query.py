@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from holdfast.backends.matching import id_range
-from holdfast.backends.sqlite.rows import CHECKPOINT_FIELDS
+from holdfast.backends.rows import CHECKPOINT_FIELDS
 from holdfast.storage.records import Query
 
 # CROSS JOIN is how one tells SQLite to take the tables in this order.

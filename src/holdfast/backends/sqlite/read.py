@@ -13,10 +13,11 @@ from contextlib import closing
 
 import apsw
 
+from holdfast.backends import rows
 from holdfast.backends.matching import metadata_matches, normalized
-from holdfast.backends.sqlite import rows
+from holdfast.backends.rows import Row
 from holdfast.backends.sqlite.chunks import present_among, read_chunks
-from holdfast.backends.sqlite.connection import Row, fetch
+from holdfast.backends.sqlite.connection import fetch
 from holdfast.backends.sqlite.creation import read_header
 from holdfast.backends.sqlite.errors import translated
 from holdfast.backends.sqlite.query import to_sql

@@ -18,13 +18,15 @@ from pathlib import Path
 
 import apsw
 
-from holdfast.backends.sqlite import rows
-from holdfast.backends.sqlite.connection import CHECKSUMS, RESERVED_BYTES, Row, fetch, set_durability, waiting
+from holdfast.backends import rows
+from holdfast.backends.rows import Row
+from holdfast.backends.sqlite.connection import CHECKSUMS, RESERVED_BYTES, fetch, set_durability, waiting
 from holdfast.backends.sqlite.creation import initialize
 from holdfast.backends.sqlite.errors import store_damaged, translated
 from holdfast.backends.sqlite.inspection import SqliteInspection, inspected
 from holdfast.backends.sqlite.page_files import FilePages
 from holdfast.backends.sqlite.place import create_private, os_errors, sync_folder
+from holdfast.backends.sqlite.write import INSERT_CHECKPOINT
 from holdfast.errors import IntegrityError
 from holdfast.objects.compression import compress
 from holdfast.objects.hashing import hash_chunk
@@ -139,7 +141,7 @@ def _fill(made: apsw.Connection, seen: SqliteInspection, wanted: Rebuilt) -> Non
             (numbers[branch.session], branch.name, branch.head, branch.moved_at, checksum),
         )
     for row in wanted.checkpoints:
-        made.execute(rows.INSERT_CHECKPOINT, (numbers[row.session], *rows.checkpoint_row(row)[1:]))
+        made.execute(INSERT_CHECKPOINT, (numbers[row.session], *rows.checkpoint_row(row)[1:]))
         made.executemany("INSERT INTO tags VALUES (?, ?)", [(tag, row.position) for tag in row.tags])
     made.executemany(
         "INSERT INTO operations VALUES (?, ?, ?, ?, ?, ?, ?, ?)",

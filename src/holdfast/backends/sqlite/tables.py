@@ -12,8 +12,9 @@ from typing import Final, Protocol
 
 import apsw
 
-from holdfast.backends.sqlite.chunks import MAX_DEPTH, plain_of, read_chunks
-from holdfast.backends.sqlite.connection import Row
+from holdfast.backends.chunk_rows import MAX_DEPTH, plain_of
+from holdfast.backends.rows import Row
+from holdfast.backends.sqlite.chunks import read_chunks
 from holdfast.backends.sqlite.pages import INDEX_INTERIOR, INDEX_LEAF, TABLE_LEAF, Cell, Image
 from holdfast.errors import IntegrityError
 from holdfast.storage.records import ChunkHash

@@ -11,14 +11,18 @@ from collections.abc import Collection, Sequence
 
 import apsw
 
-from holdfast.backends import rules
-from holdfast.backends.sqlite import rows
-from holdfast.backends.sqlite.chunks import PackedChunk, write_chunks
+from holdfast.backends import rows, rules
+from holdfast.backends.chunk_rows import PackedChunk
+from holdfast.backends.sqlite.chunks import write_chunks
 from holdfast.backends.sqlite.connection import fetch
 from holdfast.backends.sqlite.read import NEWEST_POSITION, find_checkpoint
 from holdfast.errors import ConflictError
 from holdfast.storage.records import Batch, CheckpointId, CheckpointRow, Edit, Move, SessionRow
 
+INSERT_CHECKPOINT = (
+    f"INSERT INTO checkpoints (session, position, {', '.join(rows.CHECKPOINT_COLUMNS)}) "  # noqa: S608 - constants
+    f"VALUES (?, ?{', ?' * len(rows.CHECKPOINT_COLUMNS)})"
+)
 _EPOCH = "SELECT value FROM counters WHERE name = 'epoch'"
 _NEWEST_SESSION = "SELECT coalesce(max(number), 0) FROM sessions"
 _SELECT_START = f"SELECT ({NEWEST_POSITION}), ({_EPOCH}), {rows.SESSION_FIELDS} FROM sessions WHERE id = ?"  # noqa: S608
@@ -99,7 +103,7 @@ def write(
             stored_bytes=0 if offset else stored_bytes,
         )
         new[row.id] = made
-        connection.execute(rows.INSERT_CHECKPOINT, (number, *rows.checkpoint_row(made)[1:]))
+        connection.execute(INSERT_CHECKPOINT, (number, *rows.checkpoint_row(made)[1:]))
         if made.tags:
             connection.executemany(_INSERT_TAG, [(tag, made.position) for tag in made.tags])
     for edit in batch.edits:

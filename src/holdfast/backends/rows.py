@@ -8,25 +8,24 @@ here, so none is returned unchecked.
 from __future__ import annotations
 
 import json
+from typing import Any
 
-from holdfast.backends.sqlite.connection import Row
 from holdfast.errors import IntegrityError
 from holdfast.storage.records import BranchRow, CheckpointId, CheckpointRow, ChunkHash, Operation, SessionRow
 from holdfast.storage.seal import seal
 
+Row = tuple[Any, ...]
+"""The columns of one row, as a driver gives and takes them."""
+
 _ID_BYTES = 32
 _NO_TAGS = "[]"
 
-_CHECKPOINT_COLUMNS = (
+CHECKPOINT_COLUMNS = (
     "seq", "id", "branch", "parents", "root", "created_at", '"trigger"', "status", "step", "message", "metadata",
     "tokens", "cost_usd", "duration_ms", "app_version", "nonce", "key", "size_bytes", "stored_at", "stored_bytes",
     "prev", "skipped", "hidden", "tags", "pinned", "edited_message", "added_metadata", "seal",
 )  # fmt: skip
 
-INSERT_CHECKPOINT = (
-    f"INSERT INTO checkpoints (session, position, {', '.join(_CHECKPOINT_COLUMNS)}) "  # noqa: S608 - constants
-    f"VALUES (?, ?{', ?' * len(_CHECKPOINT_COLUMNS)})"
-)
 CHECKPOINT_FIELDS = "s.id, c.*"
 """What `checkpoint_from` takes, of checkpoints AS c and sessions AS s. The star, because looking up thirty names takes
 SQLite as long as everything else about a short question; the columns come in the order of the schema."""

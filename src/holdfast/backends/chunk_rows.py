@@ -1,0 +1,169 @@
+"""What a row of the chunk table holds: a whole chunk, compressed, or what it adds to another, and back again.
+
+At most `MAX_DEPTH` stand on each other.
+
+A save names for each new chunk the one it probably follows from: the last version of the same part. Where that one is
+in the store, and does not stand on too many others, only the difference is kept. Chunks that are read more often than
+they change (a full run of a list) come without such a name, and are kept whole. A root, which every save changes, is
+the next version in a stream (`objects/streams.py`) where the last one was written from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from holdfast.backends.recent import Known, OpenStream, RecentChunks
+from holdfast.backends.rows import Row
+from holdfast.errors import IntegrityError
+from holdfast.objects.compression import RAW, compress, damaged, expand
+from holdfast.objects.deltas import DELTA, grow, shrink
+from holdfast.objects.streams import STREAM, VersionStream, unfold
+from holdfast.storage.records import Chunk, ChunkHash
+
+MAX_DEPTH: Final = 32
+"""Differences on each other. Twice as many would save 7 % of a growing conversation and read the last part of it at
+half the speed (docs/benchmarks.md)."""
+
+_SETTLED: Final = 16
+"""From this depth on, a version that is less than half of the last one begins a new stream: after a run of a list was
+completed there is little in the root, and a whole copy of it costs least."""
+
+_WORTH_A_STREAM: Final = 512
+
+
+@dataclass(slots=True)
+class PackedChunk:
+    """A chunk ready to be written: whole, as what it adds to another chunk, or not packed because it is there."""
+
+    chunk: Chunk
+    codec: int = RAW
+    data: bytes | None = None
+    stream: VersionStream | None = None
+    """Where it is the newest version of one."""
+    last: OpenStream | None = None
+    """The row that the stream wrote before; None for a stream that begins here."""
+    number: int = 0
+    """Of the row that was written; 0 where none was."""
+    depth: int = 0
+
+
+def pack(
+    chunks: Sequence[Chunk],
+    roots: Collection[ChunkHash],
+    recent: RecentChunks,
+    present: Collection[ChunkHash],
+) -> list[PackedChunk]:
+    """Compress chunks, but for those that are there. It takes long, so it is done before the transaction.
+
+    Args:
+        chunks: The chunks of a batch.
+        roots: Those that stand for states.
+        recent: What the backend remembers; streams are taken out of it, and `remember` brings them back.
+        present: Chunks that are in the store.
+    """
+    return [
+        PackedChunk(chunk) if chunk.hash in present else _pack(chunk, chunk.hash in roots, recent)
+        for chunk in chunks
+    ]
+
+
+def remember(packed: Iterable[PackedChunk], recent: RecentChunks) -> None:
+    """Keep what the next save builds on, after the commit."""
+    for each in packed:
+        recent.put(each.chunk.hash, each.chunk.data, each.depth if each.number else None)
+        if each.stream is not None and each.number and each.data is not None:
+            recent.put_stream(
+                each.chunk.hash,
+                OpenStream(each.stream, each.number, each.depth, each.data, len(each.chunk.data)),
+            )
+
+
+def _pack(chunk: Chunk, is_root: bool, recent: RecentChunks) -> PackedChunk:  # noqa: FBT001 - one of two ways
+    streamed = is_root and len(chunk.data) >= _WORTH_A_STREAM
+    if chunk.base is None:
+        return _whole(chunk, streamed=streamed)
+    last = recent.take_stream(chunk.base) if streamed else None
+    if last is not None:
+        return _next_version(chunk, last)
+    base = recent.get(chunk.base)
+    if base is None or not _can_carry(base):
+        return _whole(chunk, streamed=streamed)
+    delta = shrink(chunk.data, base.data)
+    return _whole(chunk, streamed=streamed) if delta is None else PackedChunk(chunk, DELTA, delta)
+
+
+def _can_carry(base: Known) -> bool:
+    return base.depth is None or base.depth < MAX_DEPTH
+
+
+def _next_version(chunk: Chunk, last: OpenStream) -> PackedChunk:
+    settled = last.depth >= _SETTLED and 2 * len(chunk.data) < last.size_bytes
+    if last.depth < MAX_DEPTH and not settled and last.stream.has_room(chunk.data):
+        blocks = last.stream.add(chunk.data)
+        if blocks is not None:
+            return PackedChunk(chunk, STREAM, blocks, last.stream, last)
+    return _whole(chunk, streamed=True)
+
+
+def _whole(chunk: Chunk, *, streamed: bool) -> PackedChunk:
+    if streamed:
+        stream = VersionStream()
+        blocks = stream.add(chunk.data) if stream.has_room(chunk.data) else None
+        if blocks is not None:
+            return PackedChunk(chunk, STREAM, blocks, stream)
+    return PackedChunk(chunk, *compress(chunk.data))
+
+
+def plain_of(name: ChunkHash, chain: Sequence[Row]) -> bytes:
+    """The plain bytes of a chunk from its row and those that it stands on.
+
+    Each is (number, codec, size_bytes, base, depth, data), the chunk's own first.
+
+    Raises:
+        IntegrityError: They do not fit together.
+    """
+    _check_chain(name, chain)
+    try:
+        return _put_together(chain[::-1])
+    except IntegrityError as error:
+        raise IntegrityError.chunk_damaged(name, why=str(error)) from error
+
+
+def _check_chain(name: ChunkHash, chain: Sequence[Row]) -> None:
+    """Raise where what a chunk stands on is not what it was written on."""
+    above = chain[0]
+    for row in chain[1:]:
+        # A base is older than what stands on it, so a damaged number cannot lead round in a circle.
+        if row[0] != above[3] or row[0] >= above[0] or not row[4] < above[4] <= MAX_DEPTH:
+            break
+        above = row
+    if above[3] is not None:
+        raise IntegrityError.chunk_damaged(
+            name, why=f"what it stands on (chunk number {above[3]}) is not there"
+        )
+
+
+def _put_together(chain: Sequence[Row]) -> bytes:
+    """The plain bytes of the last row of a chain, which begins with a whole chunk."""
+    if len(chain) == 1:
+        return _whole_bytes(chain[0])
+    versions = [(row[5], row[2]) for row in chain if row[1] == STREAM]
+    # Versions of a stream stand on nothing else: where there are any, the chain begins with all of them.
+    rest = chain[len(versions) :]
+    if versions and all(row[1] == STREAM for row in chain[: len(versions)]):
+        plain = unfold(versions)
+    else:
+        plain = _whole_bytes(chain[0])
+        rest = chain[1:]
+    for _, codec, size_bytes, _, _, data in rest:
+        if codec != DELTA:
+            raise damaged(f"codec {codec} in the middle of a chain")
+        plain = grow(data, plain, size_bytes)
+    return plain
+
+
+def _whole_bytes(row: Row) -> bytes:
+    _, codec, size_bytes, _, _, data = row
+    return unfold([(data, size_bytes)]) if codec == STREAM else expand(codec, data, size_bytes)
