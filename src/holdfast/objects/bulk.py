@@ -7,6 +7,9 @@ bytes are those of a run that held no bytes at all holds no bytearray either.
 
 from __future__ import annotations
 
+import gc
+from itertools import compress, repeat
+from operator import is_
 from typing import Any, Final
 
 import ormsgpack
@@ -16,6 +19,7 @@ from holdfast.objects.codec import encode_value
 from holdfast.objects.registry import TypeRegistry
 
 _UNASKED: Final = frozenset((bytearray, memoryview, ormsgpack.Ext, ormsgpack.Fragment))
+_LOOKED_INTO: Final = (list, dict)
 
 
 class UnaskedError(Exception):
@@ -83,19 +87,15 @@ def has_binary(items: list[Any], encoded: bytes) -> bool:
     found = False
     level: list[Any] = items
     while level:
-        kinds = set(map(type, level))
-        if not _UNASKED.isdisjoint(kinds):
+        kinds = list(map(type, level))
+        different = set(kinds)
+        if not _UNASKED.isdisjoint(different):
             raise UnaskedError
-        found = found or bytes in kinds
-        below: list[Any] = []
-        # Keys are text here: any other would have been asked about.
-        if dict in kinds:
-            for item in level:
-                if type(item) is dict:
-                    below += item.values()
-        if list in kinds:
-            for item in level:
-                if type(item) is list:
-                    below += item
-        level = below
+        found = found or bytes in different
+        containers: list[Any] = []
+        for kind in _LOOKED_INTO:
+            if kind in different:
+                containers += compress(level, map(is_, kinds, repeat(kind)))
+        # All that they hold, in one call. Keys are text here: any other would have been asked about.
+        level = gc.get_referents(*containers) if containers else []
     return found

@@ -54,7 +54,10 @@ def compress(data: bytes) -> tuple[int, bytes]:
 
         _contexts.compressor = zstandard.ZstdCompressor(level=LEVEL, write_content_size=True)
     packed = _contexts.compressor.compress(data)
-    return (ZSTD, packed) if len(packed) < len(data) else (RAW, data)
+    if len(packed) >= len(data):
+        return RAW, data
+    # Copied: zstd takes memory for the worst case, and shrinking that leaves holes between chunks that wait together.
+    return ZSTD, bytes(memoryview(packed))
 
 
 def expand(codec: int, data: bytes, size_bytes: int) -> bytes:

@@ -6,8 +6,7 @@ put together: bytes made for the purpose cannot make a small store unfold into a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 from holdfast.errors import ErrorCode, StateError, UnsupportedError
 from holdfast.objects import nodes
@@ -70,7 +69,7 @@ def join_node(node: Node, read: Read) -> bytes:
 
 
 def _node_bytes(node: Node, read: Read) -> list[bytes | memoryview]:
-    return _fetched(list(node_pieces(node)), node.size, read)
+    return _fetched(node_pieces(node), node.size, read)
 
 
 def not_a_state(root: ChunkHash, error: Exception) -> StateError:
@@ -83,20 +82,22 @@ def not_a_state(root: ChunkHash, error: Exception) -> StateError:
     )
 
 
-def node_pieces(node: Node, depth: int = 0) -> Iterator[_Piece]:
+def node_pieces(node: Node, depth: int = 0) -> list[_Piece]:
     """The parts of a node from left to right, fetched or not, with the sizes checked."""
     _check(depth <= MAX_NODE_DEPTH, "nodes in nodes without end")
-    header = node.header()
-    size = len(header)
-    yield header
-    for above, level in enumerate(node.levels):
-        for entry in level:
-            size += entry.size
-            yield _Ref(entry, len(node.levels) - above - 1)
-    for piece in _part_pieces(node.tail, depth):
-        size += len(piece) if not isinstance(piece, _Ref) else piece.entry.size
-        yield piece
+    pieces: list[_Piece] = [node.header()]
+    level = len(node.levels)
+    for entries in node.levels:
+        level -= 1
+        pieces += [_Ref(entry, level) for entry in entries]
+    pieces += _part_pieces(node.tail, depth)
+    size = _size_of(pieces)
     _check(size == node.size, f"parts of {size} bytes in a node of {node.size}")
+    return pieces
+
+
+def _size_of(pieces: list[_Piece]) -> int:
+    return sum([piece.entry.size if type(piece) is _Ref else len(piece) for piece in pieces])
 
 
 def _check(fits: bool, why: str) -> None:  # noqa: FBT001 - reads as what it is
@@ -104,24 +105,26 @@ def _check(fits: bool, why: str) -> None:  # noqa: FBT001 - reads as what it is
         raise MalformedNodeError(why)
 
 
-def _part_pieces(parts: Parts, depth: int) -> Iterator[_Piece]:
+def _part_pieces(parts: Parts, depth: int) -> list[_Piece]:
+    pieces: list[_Piece] = []
     for position, part in enumerate(parts):
         if position % 2:
-            yield from node_pieces(nodes.parse_node(part), depth + 1)
+            pieces += node_pieces(nodes.parse_node(part), depth + 1)
         else:
-            yield part
+            pieces.append(part)
+    return pieces
 
 
 def _fetched(pieces: list[_Piece], size: int, read: Read) -> list[bytes | memoryview]:
     for _ in range(_MAX_ROUNDS):
-        refs = [piece for piece in pieces if isinstance(piece, _Ref)]
-        if not refs:
-            return [piece for piece in pieces if not isinstance(piece, _Ref)]
-        found = read_chunks((ref.entry.hash for ref in refs), read)
+        names = [piece.entry.hash for piece in pieces if type(piece) is _Ref]
+        if not names:
+            return cast("list[bytes | memoryview]", pieces)
+        found = read_chunks(names, read)
         opened: list[_Piece] = []
         for piece in pieces:
-            if isinstance(piece, _Ref):
-                opened.extend(_opened(piece, found[piece.entry.hash]))
+            if type(piece) is _Ref:
+                opened += _opened(piece, found[piece.entry.hash])
             else:
                 opened.append(piece)
         pieces = opened
@@ -139,11 +142,11 @@ def _opened(ref: _Ref, chunk: bytes) -> list[_Piece]:
         _check(len(body) == ref.entry.size, f"{len(body)} bytes under an entry of {ref.entry.size}")
         return [body]
     if ref.level == 0 and kind == nodes.MIXED:
-        pieces = list(_part_pieces(nodes.parse_parts(body), 0))
+        pieces = _part_pieces(nodes.parse_parts(body), 0)
     elif ref.level > 0 and kind == nodes.INDEX:
         pieces = [_Ref(entry, ref.level - 1) for entry in nodes.parse_entries(body)]
     else:
         raise MalformedNodeError(f"a chunk of kind {kind} at level {ref.level}")
-    size = sum(piece.entry.size if isinstance(piece, _Ref) else len(piece) for piece in pieces)
+    size = _size_of(pieces)
     _check(size == ref.entry.size, f"{size} bytes under an entry of {ref.entry.size}")
     return pieces

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from holdfast.objects.nodes import Entry
-from holdfast.storage.records import Chunk, ChunkHash
+from holdfast.objects.squeezed import HeldChunks
+from holdfast.storage.records import ChunkHash, NewChunk
 
 
 class NewChunks:
@@ -19,12 +20,18 @@ class NewChunks:
 
     def __init__(self, *, wanted: bool = True) -> None:
         self._wanted = wanted
-        self.chunks: dict[ChunkHash, Chunk] = {}
+        self.chunks: dict[ChunkHash, NewChunk] = {}
+        self._held = HeldChunks()
 
     def put(self, name: ChunkHash, data: bytes, base: ChunkHash | None) -> None:
         """Take a chunk; `base` is one that is probably much like it."""
         if self._wanted:
-            self.chunks[name] = Chunk(name, data, base)
+            self.chunks[name] = self._held.make(name, data, base)
+
+    def adopt(self, chunk: NewChunk) -> None:
+        """Take a chunk that another one made."""
+        if self._wanted:
+            self.chunks[chunk.hash] = chunk
 
     def leave_out(self, names: Iterable[ChunkHash]) -> None:
         """These were in the last tree: they need not be sent again."""

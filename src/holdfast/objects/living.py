@@ -24,14 +24,14 @@ from holdfast.objects.tracked import ROOT, Tracked
 from holdfast.objects.tracked_dict import TrackedDict
 from holdfast.objects.tracked_list import TrackedList
 from holdfast.objects.updating import TreeUpdate, Written, forget_nodes
-from holdfast.storage.records import Chunk, ChunkHash
+from holdfast.storage.records import ChunkHash, NewChunk
 
 
 @dataclass(slots=True)
 class _Attempt:
     """An encoding that is not known to be stored."""
 
-    chunks: dict[ChunkHash, Chunk] = field(default_factory=dict)
+    chunks: dict[ChunkHash, NewChunk] = field(default_factory=dict)
     written: list[Written] = field(default_factory=list)
 
 
@@ -69,7 +69,7 @@ class LivingTree:
 
     def _is_stored(self, stored: ChunkHash) -> bool:
         """Build the tree of a state that was loaded. It is another one where a type has changed since, say."""
-        update = TreeUpdate(self._types, self._cuts, NewChunks(wanted=False))
+        update = TreeUpdate(self._types, self._cuts, NewChunks(wanted=False), asks=True)
         try:
             return hash_chunk(_root_chunk(update.container(self._root, 0))) == stored
         except InvalidInputError:
@@ -85,7 +85,7 @@ class LivingTree:
         if self._doubted:
             self.forget()
         sink = NewChunks()
-        update = TreeUpdate(self._types, self._cuts, sink)
+        update = TreeUpdate(self._types, self._cuts, sink, asks=self._stored is None)
         attempt = _Attempt(sink.chunks, update.written)
         earlier = list(self._attempts)
         self._attempts.append(attempt)

@@ -19,9 +19,9 @@ HEAD_BYTES = 24
 """So much of a run's beginning leads to the run it may be again; the fingerprint decides."""
 
 
-def fingerprint(data: bytes | memoryview) -> bytes:
-    """128 bits that tell runs apart within one writer; never stored, never taken for a hash."""
-    return xxhash.xxh3_128_digest(data)
+fingerprint = xxhash.xxh3_128_digest
+"""128 bits that tell runs apart within one writer; never stored, never taken for a hash. Called for each run of each
+save, so there is no function around it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,8 @@ class MalformedNodeError(Exception):
     """These bytes are no node or no chunk of a tree."""
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, though nothing changes one: that would take three times as long to make, for each run of a state.
+@dataclass(slots=True)
 class Entry:
     """A chunk as its parent knows it."""
 

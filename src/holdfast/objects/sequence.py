@@ -6,6 +6,7 @@ too large (`spilling`). Adding to the end of a long list therefore changes the n
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -15,7 +16,8 @@ from holdfast.objects.hashing import hash_chunk
 from holdfast.objects.memo import HEAD_BYTES, IndexMemo, NodeMemo, RunMemo, fingerprint
 from holdfast.objects.nodes import Entry, Node, Parts
 from holdfast.objects.spilling import within_limit
-from holdfast.storage.records import Chunk, ChunkHash
+from holdfast.objects.squeezed import HeldChunks
+from holdfast.storage.records import ChunkHash, NewChunk
 
 
 class ChunkSink:
@@ -25,13 +27,14 @@ class ChunkSink:
         self._stored = stored
         self.seen: list[ChunkHash] = []
         """All of them, some more than once."""
-        self.new: dict[ChunkHash, Chunk] = {}
+        self.new: dict[ChunkHash, NewChunk] = {}
+        self._held = HeldChunks()
 
     def put(self, name: ChunkHash, data: bytes, base: ChunkHash | None) -> None:
         """Take a chunk; `base` is one that is probably much like it."""
         self.seen.append(name)
         if name not in self._stored and name not in self.new:
-            self.new[name] = Chunk(name, data, base)
+            self.new[name] = self._held.make(name, data, base)
 
     def mark(self) -> tuple[int, int]:
         """How far it is now, to come back to."""
@@ -122,14 +125,15 @@ class Sequence:
         parts = self._take_parts()
         self._close(parts, self._remembered(parts, count, size, binary=binary))
 
-    def add_run(self, piece: bytes) -> None:
-        """Add a full run of bytes."""
-        self._close([piece], RunMemo(None, len(piece), len(piece), None, b"", binary=True))
-
-    def add_tail(self, piece: bytes) -> None:
-        """Set the run that stays in the node."""
-        self._literal = [piece]
-        self.run_count = self._run_size = len(piece)
+    def add_pieces(self, pieces: Iterable[bytes]) -> None:
+        """Add runs of bytes: all of them are full but the last, which stays in the node."""
+        last = b""
+        for piece in pieces:
+            if last:
+                self._close([last], RunMemo(None, len(last), len(last), None, b"", binary=True))
+            last = piece
+        self._literal = [last]
+        self.run_count = self._run_size = len(last)
 
     def finish(self, *, binary: bool = True) -> Finished:
         """The node, with what is not full inside; `binary` as in `cut`."""

@@ -21,6 +21,7 @@ from holdfast.objects.cutting import FORMAT_0, Cuts, token
 from holdfast.objects.hashing import hash_chunk
 from holdfast.objects.memo import HEAD_BYTES, NodeMemo, RunMemo, StateMemo, fingerprint
 from holdfast.objects.nodes import MAX_STATE_BYTES
+from holdfast.objects.probing import is_larger, worth_asking
 from holdfast.objects.registry import TypeRegistry
 from holdfast.objects.sequence import ChunkSink, Sequence
 from holdfast.objects.tracked import encoded_type
@@ -54,6 +55,8 @@ class Splitter:
         self._stored = memo.chunks if memo else frozenset()
         self.sink = ChunkSink(self._stored)
         self.encode: Callable[[Any], bytes] = BulkPacker(types).pack
+        self.asks = memo is None
+        """Whether to look for large values before encoding them: in a state that was saved before, few are new."""
         self.exact = False
         """Whether `encode` can be trusted with every value; see `bulk`."""
 
@@ -85,10 +88,14 @@ class Splitter:
 
     def build(self, value: Any, old: NodeMemo | None, depth: int) -> _Built:
         """A value as it stands in its parent; `old` is what stood there."""
-        if old is not None and old.kind == _KINDS.get(encoded_type(value)):
-            built = self._container(old.kind, value, old, depth)
-            if built is not None:
-                return built
+        kind = _KINDS.get(encoded_type(value))
+        if kind is not None:
+            # Where it was cut before, or is certain to be, it need not be encoded as a whole to find that out.
+            was_cut = old is not None and old.kind == kind
+            if was_cut or (self.asks and is_larger(value, self.cuts.item_limit)):
+                built = self._container(kind, value, old if was_cut else None, depth)
+                if built is not None:
+                    return built
         data = self.encode(value)
         if len(data) > self.cuts.item_limit:
             return self.large(value, data, depth)
@@ -131,10 +138,7 @@ class Splitter:
 
     def _pieces(self, data: bytes) -> _Built:
         sequence = Sequence(nodes.RAW, self.cuts, self.sink, None)
-        *full, last = self.cuts.pieces(data)
-        for piece in full:
-            sequence.add_run(piece)
-        sequence.add_tail(last)
+        sequence.add_pieces(self.cuts.pieces(data))
         return _Built(*sequence.finish(), sequence.memo)
 
 
@@ -186,12 +190,13 @@ class _Container:
         encode, items, index = self._splitter.encode, self._items, self._index
         taken: list[RunMemo] = []
         tail: tuple[RunMemo, bytes] | None = None
+        count, pairs = len(items), self._kind == nodes.DICT
         for run in old.runs()[self._sequence.next_old :]:
             stop = index + run.count
-            if run.print is None or stop > len(items):
+            if run.print is None or stop > count:
                 break
             several = items[index:stop]
-            if self._kind == nodes.DICT:
+            if pairs:
                 several = list(chain.from_iterable(several))
             data = encode(several)
             if fingerprint(data) != run.print:
@@ -231,7 +236,7 @@ class _Container:
             key, value = value
             name = self._name(key)
         old = self._old.children.get(key) if self._old is not None else None
-        if old is None:
+        if old is None and not (splitter.asks and worth_asking(value, len(self._items))):
             part = splitter.encode(value)
             if len(part) <= splitter.cuts.item_limit:
                 self._values.append(value)

@@ -7,15 +7,13 @@ the codec below nor anything above knows the difference. What a writer remembers
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.objects.codec import decode_pieces
 from holdfast.objects.joining import join_state
 from holdfast.objects.registry import TypeRegistry
 from holdfast.objects.verified import Read
-from holdfast.storage.records import Chunk, ChunkHash
+from holdfast.storage.records import ChunkHash, NewChunk
 
 if TYPE_CHECKING:
     from holdfast.objects.cutting import Cuts
@@ -28,7 +26,7 @@ class EncodedState(NamedTuple):
     root: ChunkHash
     size_bytes: int
     """All of it, before chunks are shared and compressed."""
-    chunks: tuple[Chunk, ...]
+    chunks: tuple[NewChunk, ...]
     """The chunks that the state in `memo` before this one did not have, children first."""
     memo: StateMemo
     """What to pass to the next `encode_state`, once these chunks are in the store."""
@@ -70,22 +68,13 @@ def decode_state(root: ChunkHash, read: Read, types: TypeRegistry) -> Any:
         UnsupportedError: A newer version of holdfast wrote it (`format-too-new`).
     """
     pieces = join_state(root, read)
-    with _collection_paused():
-        return decode_pieces(pieces, types)
-
-
-@contextmanager
-def _collection_paused() -> Iterator[None]:
-    """Keep the garbage collector from looking through a state that is being built, over and over.
-
-    Nothing in it can be garbage yet, and looking takes 40 % of decoding 10 MB. The switch is the process's: a thread
-    that turns it off while another is here may find it on again, which costs time and breaks nothing.
-    """
     if not gc.isenabled():
-        yield
-        return
+        return decode_pieces(pieces, types)
+    # Nothing in a state that is being built can be garbage yet, and looking through it, over and over, takes 40 % of
+    # decoding 10 MB. The switch is the process's: a thread that turns it off while another is here may find it on
+    # again, which costs time and breaks nothing.
     gc.disable()
     try:
-        yield
+        return decode_pieces(pieces, types)
     finally:
         gc.enable()

@@ -86,11 +86,12 @@ def unfold(versions: Sequence[tuple[bytes, int]]) -> bytes:
     """
     import zstandard
 
-    total = sum(size_bytes for _, size_bytes in versions)
-    check_claim(versions[-1][1])
-    if total > MAX_STREAM_BYTES or any(size_bytes < 0 for _, size_bytes in versions):
+    sizes = [size_bytes for _, size_bytes in versions]
+    total = sum(sizes)
+    check_claim(sizes[-1])
+    if total > MAX_STREAM_BYTES or min(sizes) < 0:
         raise damaged(f"a stream of {total} bytes")
-    frame = b"".join((frame_opening(total), *(blocks for blocks, _ in versions), _CLOSING))
+    frame = b"".join([frame_opening(total), *[blocks for blocks, _ in versions], _CLOSING])
     try:
         # zstd refuses a frame that holds more or less than it says, and stops there.
         plain = decompressor().decompress(frame, allow_extra_data=False)

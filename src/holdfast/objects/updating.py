@@ -17,12 +17,13 @@ from holdfast.objects.cutting import Cuts
 from holdfast.objects.item_packing import ItemPacker
 from holdfast.objects.kept import Item, KeptNode, NewChunks
 from holdfast.objects.nodes import Node
+from holdfast.objects.probing import is_larger, worth_asking
 from holdfast.objects.recutting import Region, Regrouping, replace_runs
 from holdfast.objects.registry import TypeRegistry
 from holdfast.objects.runs import OddKeyError, RunCutter, parts_of
 from holdfast.objects.sequence import ChunkSink, Sequence
 from holdfast.objects.spilling import within_limit
-from holdfast.objects.tracked import Tracked
+from holdfast.objects.tracked import ROOT, Tracked
 from holdfast.objects.tracked_list import positions
 from holdfast.objects.trust import EXACT, PLAIN, VOLATILE, marks_of
 from holdfast.objects.writes import Edit
@@ -37,12 +38,14 @@ Written = tuple[Any, Any]
 class TreeUpdate:
     """Brings the nodes of one document up to date, once."""
 
-    def __init__(self, types: TypeRegistry, cuts: Cuts, sink: NewChunks) -> None:
+    def __init__(self, types: TypeRegistry, cuts: Cuts, sink: NewChunks, *, asks: bool = False) -> None:
+        """`asks` is whether to look for large containers before encoding them: later on, few are new."""
         self.cuts = cuts
         self.packer = ItemPacker(types)
         self.written: list[Written] = []
         """What has been encoded now, and counts as unchanged from here on."""
         self._sink = sink
+        self._asks = asks
 
     def container(self, container: Any, depth: int) -> bytes | KeptNode:
         """A container that lies in `depth` others: literally where it is small, else its node.
@@ -56,6 +59,15 @@ class TreeUpdate:
                 return node
             if node.kind != nodes.RAW and self._update(container, node, depth):
                 return node
+        elif (
+            self._asks
+            and worth_asking(container, _beside(container))
+            and is_larger(container, self.cuts.item_limit)
+        ):
+            # It need not be encoded as a whole to find that out.
+            cut = self._cut_anew(container, depth)
+            if cut is not None:
+                return cut
         data = self.packer.pack(container, depth)
         if len(data) > self.cuts.item_limit:
             return self._large(container, data, depth)
@@ -67,27 +79,32 @@ class TreeUpdate:
         """The node of a value that is cut without regard to what is in it."""
         sink = ChunkSink(frozenset())
         sequence = Sequence(nodes.RAW, self.cuts, sink, None)
-        *full, last = self.cuts.pieces(data)
-        for piece in full:
-            sequence.add_run(piece)
-        sequence.add_tail(last)
+        sequence.add_pieces(self.cuts.pieces(data))
         part, size = sequence.finish()
         for chunk in sink.new.values():
-            self._sink.put(chunk.hash, chunk.data, None)
+            self._sink.adopt(chunk)
         return KeptNode(nodes.RAW, size=size, part=part, pieces=tuple(sink.seen))
 
     def _large(self, container: Any, data: bytes, depth: int) -> KeptNode:
         """The node of a container that is encoded as `data`, without what was remembered of it."""
         old: KeptNode | None = container._node
+        if container._plain is list or data[0] in _MAP_MARKS:
+            cut = self._cut_anew(container, depth)
+            if cut is not None:
+                return cut
         forget_nodes(container)
-        if depth < self.cuts.node_depth and (container._plain is list or data[0] in _MAP_MARKS):
-            node = KeptNode(nodes.LIST if container._plain is list else nodes.DICT)
-            if self._update(container, node, depth):
-                return node
         node = self.pieces(data)
         self._sink.leave_out(old.pieces if old is not None else ())
         self._settle(container, node)
         return node
+
+    def _cut_anew(self, container: Any, depth: int) -> KeptNode | None:
+        """The node of a container that is cut by its items, without what was remembered of it; None where it is not."""
+        if depth >= self.cuts.node_depth:
+            return None
+        forget_nodes(container)
+        node = KeptNode(nodes.LIST if container._plain is list else nodes.DICT)
+        return node if self._update(container, node, depth) else None
 
     def _update(self, container: Any, node: KeptNode, depth: int) -> bool:
         """Bring a node up to date; whether the container still is one, of that kind."""
@@ -147,6 +164,12 @@ class TreeUpdate:
                 self._take_writes(each)
         if container._marks:
             _count_marks(container)
+
+
+def _beside(container: Any) -> int:
+    """How many items there are where a container lies."""
+    place: Any = container._place
+    return 0 if place is None or place is ROOT else len(place)
 
 
 def forget_nodes(container: Any) -> None:

@@ -37,4 +37,4 @@ def read_chunks(hashes: Iterable[ChunkHash], read: Read) -> dict[ChunkHash, byte
 
 def read_chunk(name: ChunkHash, read: Read) -> bytes:
     """The plain bytes of one chunk, checked against its hash."""
-    return read_chunks((name,), read)[name]
+    return read_chunks([name], read)[name]

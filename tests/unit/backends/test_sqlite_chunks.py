@@ -12,14 +12,16 @@ import apsw
 import pytest
 
 from holdfast import BackendError, ErrorCode, IntegrityError
-from holdfast.backends.chunk_rows import MAX_DEPTH
+from holdfast.backends.chunk_rows import MAX_DEPTH, pack
 from holdfast.backends.recent import RecentChunks
 from holdfast.backends.sqlite import SqliteBackend
+from holdfast.backends.sqlite.chunks import write_chunks
 from holdfast.objects.compression import RAW, ZSTD
 from holdfast.objects.deltas import DELTA
+from holdfast.objects.squeezed import SqueezedChunk
 from holdfast.objects.streams import STREAM
 from holdfast.objects.verified import read_chunk
-from holdfast.storage.records import Chunk, ChunkHash
+from holdfast.storage.records import Chunk, ChunkHash, NewChunk
 from holdfast.testing.rows import batch, chunk, row
 
 Open = Callable[..., SqliteBackend]
@@ -38,7 +40,7 @@ def versions(count: int, *, seed: int = 1, size: int = 300) -> list[Chunk]:
     return made
 
 
-def save_root(backend: SqliteBackend, root: Chunk, *more: Chunk) -> None:
+def save_root(backend: SqliteBackend, root: NewChunk, *more: NewChunk) -> None:
     """A checkpoint of a session of its own, with this root."""
     label = root.hash.hex()[:12]
     made = row(label, session=label, root=root.hash)
@@ -291,3 +293,31 @@ def test_what_a_collection_keeps_of_a_stream_comes_back_and_can_be_built_on(
         save_root(store, each)
     wanted = [*(roots[at] for at in kept), *roots[10:]]
     assert read(open_store(), *wanted) == [each.data for each in wanted]
+
+
+def squeezed(made: Chunk) -> SqueezedChunk:
+    return SqueezedChunk(made.hash, made.data, made.base)
+
+
+def test_squeezed_chunks_are_stored_like_plain_ones(
+    path: Path, store: SqliteBackend, open_store: Open, tmp_path: Path
+):
+    roots, parts = versions(4), versions(12, seed=2)
+    other = open_store(tmp_path / "other.db")
+    for backend, made in ((store, lambda each: each), (other, squeezed)):
+        for at, root in enumerate(roots):
+            save_root(backend, made(root), *map(made, parts[: 3 * (at + 1)]))
+        assert read(backend, *roots, *parts) == [each.data for each in (*roots, *parts)]
+    assert stored(tmp_path / "other.db") == stored(path)
+
+
+def test_a_squeezed_chunk_that_was_removed_while_it_waited_is_written(store: SqliteBackend, open_store: Open):
+    """It was there when the batch was packed, so nothing was packed for it."""
+    parts = versions(12, seed=3)
+    packed = pack([squeezed(each) for each in parts], (), RecentChunks(), {each.hash for each in parts})
+    assert {each.data for each in packed} == {None}
+    connection = apsw.Connection(str(store._path), vfs="cksmvfs")
+    with connection:
+        write_chunks(connection, packed, 0)
+    connection.close()
+    assert read(open_store(), *parts) == [each.data for each in parts]

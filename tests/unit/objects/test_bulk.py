@@ -1,0 +1,58 @@
+"""What is encoded in bulk: bytes that are none are found, however deep they lie in lists and dicts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+import ormsgpack
+import pytest
+
+from holdfast.objects.bulk import UnaskedError, has_binary
+from holdfast.objects.registry import TypeRegistry
+from holdfast.objects.state import decode_state, encode_state
+from holdfast.storage.records import ChunkHash
+
+_AROUND: dict[str, Any] = {
+    "alone": lambda value: value,
+    "in a list": lambda value: [1, value],
+    "in a dict": lambda value: {"a": 1, "b": value},
+    "in dicts in lists": lambda value: [{"a": [{"b": {"c": value}}]}],
+    "in lists in dicts": lambda value: {"a": {"b": [[{"c": value}]]}},
+}
+
+
+def _all(chunks: dict[ChunkHash, bytes], _: Iterable[ChunkHash]) -> dict[ChunkHash, bytes]:
+    return chunks
+
+
+@pytest.mark.parametrize("around", _AROUND)
+def test_bytes_are_told_from_what_is_written_like_them(around: str):
+    def looked_at(value: Any) -> bool:
+        items = ["first", _AROUND[around](value)]
+        return has_binary(items, ormsgpack.packb(items))
+
+    assert looked_at(b"abc")
+    with pytest.raises(UnaskedError):
+        looked_at(bytearray(b"abc"))
+    assert not looked_at("abc")
+    # Its bytes hold the mark of binary data by chance.
+    assert b"\xc4" in ormsgpack.packb(0xC4C4)
+    assert not looked_at(0xC4C4)
+
+
+@pytest.mark.parametrize("around", _AROUND)
+def test_a_bytearray_in_a_large_state_comes_back_as_one_and_is_a_change(around: str):
+    types = TypeRegistry()
+    state: dict[str, Any] = {"rows": [{"n": n, "text": "words " * 20, "x": b""} for n in range(2000)]}
+    state["rows"][1000]["x"] = _AROUND[around](b"abc")
+    plain = encode_state(state, types)
+    state["rows"][1000]["x"] = _AROUND[around](bytearray(b"abc"))
+    for memo in (None, plain.memo):
+        encoded = encode_state(state, types, memo)
+        assert encoded.root != plain.root
+        chunks = {each.hash: each.data for each in (*plain.chunks, *encoded.chunks)}
+        # It gives more than it is asked for, which is no harm.
+        loaded = decode_state(encoded.root, partial(_all, chunks), types)
+        assert repr(loaded) == repr(state)
