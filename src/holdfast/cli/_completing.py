@@ -87,7 +87,11 @@ def _offer(ctx: click.Context, incomplete: str, lookup: _Lookup) -> list[Complet
 def _sessions(store: Store, settings: Settings, incomplete: str) -> Iterator[Offer]:
     del settings, incomplete
     for info in reversed(store.sessions()):
-        yield info.id, f"{info.saves} saves" + (f", {_plain(info.agent)}" if info.agent else "")
+        yield (
+            info.id,
+            ("1 save" if info.saves == 1 else f"{info.saves} saves")
+            + (f", {_plain(info.agent)}" if info.agent else ""),
+        )
 
 
 def _newest(store: Store, settings: Settings) -> list[Checkpoint]:

@@ -135,11 +135,16 @@ def parse(key: str, text: str, where: str) -> Any:
 
 
 def resolve(
-    given: Mapping[str, Found], files: Iterable[ConfigFile], *, lines: bool = False
+    given: Mapping[str, Found],
+    files: Iterable[ConfigFile],
+    *,
+    lines: bool = False,
+    problems: list[InvalidInputError] | None = None,
 ) -> dict[str, Found]:
     """Every setting with its value and its origin; `given` are those of the command line.
 
-    `lines` also says on which line of a file each one stands, which takes another look at the file.
+    `lines` also says on which line of a file each one stands, which takes another look at the file. With `problems`
+    what is wrong in a file is put there, and the rest of the file counts.
 
     Raises:
         InvalidInputError: A file or a variable cannot be used (`bad-config`).
@@ -147,7 +152,7 @@ def resolve(
     found = {known.key: Found(known.default, "default") for known in _ALL}
     for file in reversed(list(files)):
         if file.exists:
-            found |= read_file(file, lines=lines)
+            found |= read_file(file, lines=lines, problems=problems)
     for known in _ALL:
         if text := os.environ.get(known.variable):
             found[known.key] = Found(parse(known.key, text, known.variable), known.variable)
@@ -157,29 +162,48 @@ def resolve(
     return found | dict(given)
 
 
-def read_file(file: ConfigFile, *, lines: bool = False) -> dict[str, Found]:
-    """The settings of one file.
+def read_file(
+    file: ConfigFile, *, lines: bool = False, problems: list[InvalidInputError] | None = None
+) -> dict[str, Found]:
+    """The settings of one file; see `resolve` for `lines` and `problems`.
 
     Raises:
         InvalidInputError: It is not TOML, has a key that nobody knows, or a value of another type.
     """
-    text = read_text(file)
-    if file.kind == "project" and "holdfast" not in text:
-        return {}  # somebody else's file, whatever is in it
-    tree: Any = parse_toml(text, file.path)
+    found: dict[str, Found] = {}
+    try:
+        text = read_text(file)
+        if file.kind == "project" and "holdfast" not in text:
+            return {}  # somebody else's file, whatever is in it
+        tree: Any = parse_toml(text, file.path)
+    except InvalidInputError as error:
+        if problems is None:
+            raise
+        problems.append(error)
+        return {}
     prefix = section(file)
     for key in prefix:
         tree = tree.get(key, {}) if isinstance(tree, dict) else {}
-    found = {}
     for place, value in _flat(tree):
-        key = ".".join(place)
-        if key not in SETTINGS:
-            raise _unknown(key, shown(file.path), _line(text, (*prefix, *place)))
-        if not SETTINGS[key].kind.fits(value):
-            raise _unfit(key, value, shown(file.path), _line(text, (*prefix, *place)))
-        line = f" line {_line(text, (*prefix, *place))}" if lines else ""
-        found[key] = Found(value, shown(file.path) + line)
+        try:
+            found |= _checked(file, text, place, value, lines=lines)
+        except InvalidInputError as error:
+            if problems is None:
+                raise
+            problems.append(error)
     return found
+
+
+def _checked(
+    file: ConfigFile, text: str, place: tuple[str, ...], value: Any, *, lines: bool
+) -> dict[str, Found]:
+    key, keys = ".".join(place), (*section(file), *place)
+    if key not in SETTINGS:
+        raise _unknown(place, file, _line(text, keys))
+    if not SETTINGS[key].kind.fits(value):
+        raise _unfit(place, value, file, _line(text, keys))
+    line = f" line {_line(text, keys)}" if lines else ""
+    return {key: Found(value, shown(file.path) + line)}
 
 
 def read_text(file: ConfigFile) -> str:
@@ -196,6 +220,7 @@ def read_text(file: ConfigFile) -> str:
         f"{shown(file.path)} cannot be read: {why}",
         code=ErrorCode.BAD_CONFIG,
         hint="mend the file, or move it away",
+        path=shown(file.path),
     ) from cause
 
 
@@ -210,7 +235,8 @@ def parse_toml(text: str, path: str) -> dict[str, Any]:
         raise InvalidInputError(
             f"{shown(path)} is not TOML: {error}",
             code=ErrorCode.BAD_CONFIG,
-            hint='write settings as color = "never", one a line',
+            hint='open the file, and write settings as color = "never", one a line',
+            path=shown(path),
         ) from error
 
 
@@ -244,23 +270,42 @@ def _line(text: str, keys: tuple[str, ...]) -> int:
     return line_of(text, keys)
 
 
-def _unknown(key: str, path: str, line: int) -> InvalidInputError:
+def _unknown(place: tuple[str, ...], file: ConfigFile, line: int) -> InvalidInputError:
+    key = ".".join(place)
     near = close_names(key, SETTINGS)
+    meant = did_you_mean(near)
+    if not near:
+        meant = "holdfast config lists the keys;"
+    elif len(near) == 1 and file.kind != "project":
+        user = " --user" if file.kind == "user" else ""
+        meant += f" holdfast config {near[0]} VALUE{user} sets it;"
     return InvalidInputError(
-        f"unknown key {key!r:.60} in {path} line {line}",
+        f"unknown key {key!r:.60} in {shown(file.path)} line {line}",
         code=ErrorCode.BAD_CONFIG,
-        hint=did_you_mean(near) or "holdfast config --explain lists the keys; remove it, or write another",
+        hint=f"{meant} {_way_out(place, file, line)}".strip(),
         candidates=near,
-        path=path,
+        path=shown(file.path),
         line=line,
     )
 
 
-def _unfit(key: str, value: Any, path: str, line: int) -> InvalidInputError:
+def _unfit(place: tuple[str, ...], value: Any, file: ConfigFile, line: int) -> InvalidInputError:
+    key = ".".join(place)
     return InvalidInputError(
-        f"{key} in {path} line {line} has to be {SETTINGS[key].kind.wanted}, not {value!r:.60}",
+        f"{key} in {shown(file.path)} line {line} has to be {SETTINGS[key].kind.wanted}, not {value!r:.60}",
         code=ErrorCode.BAD_CONFIG,
-        hint=f"mend the line, or: holdfast config {key} --unset",
-        path=path,
+        hint=f"mend the line, or: {_way_out(place, file, line)}",
+        path=shown(file.path),
         line=line,
     )
+
+
+def _way_out(place: tuple[str, ...], file: ConfigFile, line: int) -> str:
+    """How to take a key out of a file: a command, where there is one for that file and that key."""
+    if file.kind == "project" or any("." in part or not part.isprintable() for part in place):
+        return f"write that, or take line {line} out of {shown(file.path)}"
+    # Only where something is wrong.
+    import shlex
+
+    user = " --user" if file.kind == "user" else ""
+    return f"holdfast config {shlex.quote('.'.join(place))} --unset{user} takes it out"

@@ -41,9 +41,14 @@ def confirm_option(command: _Command) -> _Command:
     return click.option("--confirm", "confirmed", metavar="NAME", help=text)(command)
 
 
-def say_undo(settings: Settings, command: str = "holdfast undo") -> None:
-    """Say how to take back what was just done."""
-    settings.say(command, label="Undo: ")
+def say_undo(settings: Settings, *, session: str | None = None) -> None:
+    """Say how to take back what was just done, in `session` where that is another one than the one in use."""
+    there = ""
+    if session is not None:
+        import shlex
+
+        there = f" --session {shlex.quote(escape_controls(session))}"
+    settings.say(f"holdfast undo{there}", label="Undo: ")
 
 
 def confirm(settings: Settings, danger: str, *, yes: bool) -> None:
@@ -84,7 +89,11 @@ def confirm_by_name(settings: Settings, danger: str, *, name: str, confirmed: st
 
 
 def store_name(url: str) -> str:
-    """The name by which people know a store: of its file, or of the folder that it is for."""
+    """The name by which people know a store: of its file, of the folder that it is for, or of database and schema."""
+    if url.startswith("postgresql://"):
+        server, _, options = url.partition("?")
+        schema = "".join(f".{each[7:]}" for each in options.split("&") if each.startswith("schema="))
+        return server.rpartition("/")[2] + schema
     parts = [part for part in url.rstrip("/").replace("\\", "/").split("/") if part]
     # .../scout/.holdfast/store.db is the store of scout.
     for usual in ("store.db", ".holdfast"):

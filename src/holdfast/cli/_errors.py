@@ -61,6 +61,7 @@ def run_guarded(settings: Settings, action: Callable[[], int | None]) -> int:
 
             traceback.print_exc()
         record = describe(error)
+        record["hint"] = settings.pasteable(record["hint"])
         if isinstance(error, OSError):
             _silence(sys.stdout)
         _report(settings, record)
@@ -91,23 +92,19 @@ def describe(error: BaseException) -> dict[str, Any]:
 
 
 def _usage(error: click.ClickException) -> dict[str, Any]:
-    message = error.message[:1].lower() + error.message[1:].rstrip(".")
-    candidates = list(getattr(error, "candidates", ()))
+    from holdfast.cli._usage import in_plain_words
+
     ctx = error.ctx if isinstance(error, click.UsageError) else None
+    message = in_plain_words(error, ctx)
+    candidates = list(getattr(error, "candidates", ()))
     if isinstance(error, click.NoSuchOption):
-        message = f"no such option: {error.option_name}"
         params = ctx.command.get_params(ctx) if ctx else []
         candidates = close_names(error.option_name, [name for param in params for name in param.opts])
-    elif isinstance(error, click.BadParameter) and error.param is not None:
-        named = error.param.get_error_hint(ctx).replace("'", "") if ctx else error.param.name
-        message = f"missing {named}" if isinstance(error, click.MissingParameter) else f"{named}: {message}"
     called = ctx.command_path if ctx else "holdfast"
+    hint = getattr(error, "hint", "") or did_you_mean(candidates) or f"{called} --help shows how it is called"
     if isinstance(error, click.MissingParameter) and error.param is not None and error.param.name == "ref":
         # `holdfast restore #12` is a comment to most shells, and the number never gets here.
-        return _record(
-            ErrorCode.BAD_ARGUMENT, message, f"a number needs quotes in a shell: {called} '#12'", 2
-        )
-    hint = did_you_mean(candidates) or f"{called} --help shows how it is called"
+        hint = f"a number needs quotes in a shell: {called} '#12'"
     return _record(ErrorCode.BAD_ARGUMENT, message, hint, 2, candidates=candidates)
 
 

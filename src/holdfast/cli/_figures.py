@@ -25,6 +25,12 @@ def figures(settings: Settings, fields: Mapping[str, Any], lines: Sequence[tuple
         data(f"{name}\t{escape_field(shown)}")
 
 
+def newest_shown(count: int) -> str:
+    """What is said where a list was cut: `the 50 newest are shown`."""
+    shown = "only the newest is shown" if count == 1 else f"the {count:,} newest are shown"
+    return f"{shown}; --limit 0 shows all"
+
+
 def counted(count: int, one: str, many: str | None = None) -> str:
     """`1 checkpoint`, `2,000 checkpoints`."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"

@@ -8,6 +8,7 @@ Options that every command shares are added here, to the group and to each comma
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
@@ -21,6 +22,8 @@ from holdfast.cli._suggest import close_names
 
 PROGRAM = "holdfast"
 _COMPLETERS = {"session": complete_session, "branch": complete_branch}
+
+_RANGE = re.compile(r"  \[[0-9<=]*x[0-9<>=]*\]$")
 
 COMPLETE = "_HOLDFAST_COMPLETE"
 """Set by a completion script: the program is asked what could be typed next."""
@@ -77,8 +80,13 @@ class LazyGroup(click.Group):
         """Find the command, or say which one was meant; it is never run in its place."""
         name = args[0]
         if name not in self.table and not name.startswith("-") and not ctx.resilient_parsing:
+            from holdfast.cli._usage import habit
+
             error = click.UsageError(f"there is no command {name!r}", ctx)
-            error.candidates = close_names(name, self.table)  # type: ignore[attr-defined]  # read by _errors
+            meant, hint = habit(name)
+            # Both are read by _errors.
+            error.candidates = meant or ([] if hint else close_names(name, self.table))  # type: ignore[attr-defined]
+            error.hint = hint  # type: ignore[attr-defined]
             raise error
         return super().resolve_command(ctx, args)
 
@@ -136,4 +144,5 @@ def _write_options(
 ) -> None:
     if rows := [record for param in params if (record := param.get_help_record(ctx)) is not None]:
         with formatter.section(title):
-            formatter.write_dl(rows)
+            # click adds the range of a number as a formula; what it takes is said in words, where it is not obvious.
+            formatter.write_dl([(names, _RANGE.sub("", about)) for names, about in rows])

@@ -12,9 +12,12 @@ import re
 import sys
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from holdfast.errors import ErrorCode, InvalidInputError
+
+if TYPE_CHECKING:
+    from holdfast.cli._settings import Settings
 
 STATUSES = ("running", "paused", "completed", "failed", "interrupted")
 
@@ -163,20 +166,45 @@ def parse_tags(items: Iterable[str]) -> list[str]:
     return [tag for item in items for tag in (part.strip() for part in item.split(",")) if tag]
 
 
+_SPAN = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?[a-z]+ ?)+", re.IGNORECASE)
+"""A length of time without a word around it: 30m, 1h, 2d, 1h30m."""
+_CLOCK = re.compile(r"[0-9]+ ?[ap]m", re.IGNORECASE)
+
+
 def parse_time(text: str, option: str, *, end: bool = False) -> tuple[datetime, bool]:
     """A time as people write it, and whether something had to be assumed about it.
 
-    Without a zone it is local time. A date alone is its first moment, or its last one where a range ends.
+    `1h` is an hour ago, and what stands in `@{...}` is read with the braces or without. Without a zone it is local
+    time. A date alone is its first moment, or its last one where a range ends.
     """
     from holdfast import parse_time as parsed
 
-    moment = parsed(text, end=end, what=option)
+    words = text.strip()
+    if words.startswith("@{") and words.endswith("}"):
+        words = words[2:-1].strip()
+    if _SPAN.fullmatch(words) and not _CLOCK.fullmatch(words):
+        words = f"{words} ago"
     try:
-        assumed = datetime.fromisoformat(text.strip()).tzinfo is None
+        moment = parsed(words, end=end, what=option)
+    except InvalidInputError as error:
+        error.hint = error.hint.replace("write ", "write 30m, 1h, 2d, ", 1)
+        raise
+    try:
+        assumed = datetime.fromisoformat(words).tzinfo is None
     except ValueError:
         # Words, which mean something else tomorrow.
         assumed = True
     return moment, assumed
+
+
+def moment_of(settings: Settings, option: str, text: str) -> datetime:
+    """The moment that `--since` or `--until` means; it is said where something was assumed."""
+    moment, assumed = parse_time(text, f"--{option}", end=option == "until")
+    if assumed:
+        from holdfast.cli._terminal import iso
+
+        settings.say(iso(moment), label=f"{option}: ")
+    return moment
 
 
 def _refuse(message: str, hint: str, *, code: ErrorCode = ErrorCode.BAD_ARGUMENT) -> NoReturn:

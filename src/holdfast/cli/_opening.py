@@ -6,6 +6,7 @@ store behind.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
@@ -27,13 +28,32 @@ def open_existing(settings: Settings, *, damaged: bool = False) -> Iterator[Stor
     import holdfast
 
     try:
-        store = holdfast.open(settings.store, create=False, durability=settings.durability, damaged=damaged)
+        with holdfast.open(
+            settings.store, create=False, durability=settings.durability, damaged=damaged
+        ) as store:
+            yield store
     except NotFoundError as error:
+        # Where damage is allowed for, the first look at the store comes only in the block.
         if error.code is ErrorCode.STORE_MISSING:
-            error.hint = "holdfast init makes a store here; --store or HOLDFAST_STORE names another one"
+            _say_where(error, settings)
         raise
-    with store:
-        yield store
+
+
+def _say_where(error: NotFoundError, settings: Settings) -> None:
+    """Name the command that makes a store there, and say so where an empty file is in its place."""
+    error.hint = "holdfast init makes a store here; --store or HOLDFAST_STORE names another one"
+    if settings.store is not None:
+        error.hint = "holdfast init makes a store there; --store names another one"
+    if empty_file(str(error.details.get("path", ""))):
+        error.args = (f"{error}: the file is empty", *error.args[1:])
+
+
+def empty_file(path: str) -> bool:
+    """Whether there is a file with nothing in it."""
+    try:
+        return os.path.isfile(path) and os.stat(path).st_size == 0  # noqa: PTH113, PTH116 - no pathlib at start
+    except (OSError, ValueError):  # a path that cannot be looked at, or is none
+        return False
 
 
 @contextmanager
@@ -42,17 +62,20 @@ def open_or_make(
     *,
     first: Callable[[], object] = lambda: None,
     durability: Literal["power", "process"] = "power",
-) -> Iterator[tuple[Store, bool]]:
-    """A store, and whether it was made just now; `first` is called before one is made, and may refuse."""
+) -> Iterator[tuple[Store, str]]:
+    """A store, and what to say if it was made just now; `first` is called before one is made, and may refuse."""
     import holdfast
 
     try:
-        store, made = holdfast.open(target, create=False, durability=durability), False
+        store, made = holdfast.open(target, create=False, durability=durability), ""
     except NotFoundError as error:
         if error.code is not ErrorCode.STORE_MISSING:
             raise
         first()
-        store, made = holdfast.open(target, durability=durability), True
+        # Nobody means to lose a store that way; but a file that was cut to nothing looks the same as a new one.
+        was_empty = empty_file(str(error.details.get("path", "")))
+        store = holdfast.open(target, durability=durability)
+        made = "made a new store in a file that was empty:" if was_empty else "made a new store:"
     with store:
         yield store, made
 
@@ -61,11 +84,7 @@ def session_of(
     store: Store, settings: Settings, *, agent: str | None = None, project: str | None = None
 ) -> Session:
     """The session that the settings name, on the branch they name or the one in use there."""
-    branch = settings.branch
-    if branch is None:
-        from holdfast.store.surfaces import current_branch
-
-        branch = current_branch(store, settings.session)
+    branch = store.current_branch(settings.session) if settings.branch is None else settings.branch
     return store.session(settings.session, branch=branch, agent=agent, project=project)
 
 

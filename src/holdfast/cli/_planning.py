@@ -61,12 +61,7 @@ def dry_run_option(command: _Command) -> _Command:
 def open_for(settings: Settings, *, dry_run: bool) -> Iterator[Store]:
     """The store to carry an operation out on: the real one, or a rehearsal of it."""
     with open_existing(settings) as store, naming_candidates(store, settings):
-        if dry_run:
-            from holdfast.store.surfaces import rehearsal
-
-            yield rehearsal(store)
-        else:
-            yield store
+        yield store.rehearsal() if dry_run else store
 
 
 def report(settings: Settings, url: str, outcome: Outcome, *, dry_run: bool) -> None:
@@ -85,7 +80,7 @@ def report(settings: Settings, url: str, outcome: Outcome, *, dry_run: bool) -> 
     if outcome.note:
         settings.say(escape_controls(outcome.note))
     if outcome.changed:
-        say_undo(settings, again(settings, "undo", session=outcome.session))
+        say_undo(settings, session=outcome.session)
 
 
 def head_of(url: str, plan: dict[str, Any], *, dry_run: bool, changed: bool) -> dict[str, Any]:
@@ -101,18 +96,3 @@ def say_plan(settings: Settings, text: str) -> None:
 def say_dry_run(settings: Settings) -> None:
     """The last line of a dry run."""
     settings.say("a dry run: nothing was changed")
-
-
-def again(settings: Settings, verb: str, *, session: str | None = None) -> str:
-    """A command to type next, for the same store and session as this one."""
-    words = [f"holdfast {verb}"]
-    named = {
-        "store": settings.store if "store" in settings.typed else None,
-        "session": session or (settings.session if "session" in settings.typed else None),
-    }
-    for option, value in named.items():
-        if value is not None:
-            import shlex
-
-            words.append(f"--{option} {shlex.quote(value)}")
-    return escape_controls(" ".join(words))

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Protocol
 
@@ -47,8 +47,10 @@ class Update(Protocol):
 class _Work:
     """What is being done, and how far it is."""
 
-    def __init__(self, label: str, total: int | None, unit: str) -> None:
-        self.label, self.unit = label, unit
+    def __init__(
+        self, label: str, total: int | None, unit: str, measure: Callable[[], int | None] | None
+    ) -> None:
+        self.label, self.unit, self.measure = label, unit, measure
         self.done, self.total = 0, total
         self.began = time.monotonic()
 
@@ -58,6 +60,8 @@ class _Work:
             self.total = total
 
     def line(self) -> str:
+        if self.measure is not None and (done := self.measure()) is not None:
+            self.done = done
         parts = [self.label]
         if self.total:
             # Estimates grow while work goes on; nobody believes 104 %.
@@ -75,9 +79,24 @@ class _Work:
 
 
 @contextmanager
-def progress(settings: Settings, label: str, total: int | None = None, *, unit: str = "") -> Iterator[Update]:
-    """Show how far the work inside the block is, for as long as it takes; `unit` is what is counted, or "bytes"."""
-    work = _Work(label, total, unit)
+def progress(
+    settings: Settings,
+    label: str,
+    total: int | None = None,
+    *,
+    unit: str = "",
+    measure: Callable[[], int | None] | None = None,
+) -> Iterator[Update]:
+    """Show how far the work inside the block is, for as long as it takes.
+
+    Args:
+        settings: How to speak.
+        label: What is being done.
+        total: How much there is to do, where that is known.
+        unit: What is counted, or "bytes".
+        measure: Says how much is done, for work that is one long call and reports nothing; None where it cannot say.
+    """
+    work = _Work(label, total, unit, measure)
     if settings.json or settings.no_progress:
         yield work.update
         return

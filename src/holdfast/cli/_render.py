@@ -43,6 +43,8 @@ class Column(NamedTuple):
     right: bool = False
     most: int = 20
     style: Callable[[Any], str | None] = lambda _: None
+    whole: bool = False
+    """Never cut, even where the line gets longer than the terminal is wide; for the last column."""
 
 
 _ID = Column("ID", lambda c: c.id[:8], style=lambda _: "yellow")
@@ -96,7 +98,7 @@ def table(settings: Settings, columns: Sequence[Column], rows: Sequence[Any]) ->
     mark, on = ellipsis_for(sys.stdout), settings.paints(sys.stdout)
     # A column that is empty in every row would only take room from the message.
     columns = [c for c in columns if c is columns[-1] or any(c.text(row) for row in rows)]
-    cells = [[shorten(escape_controls(c.text(row)), c.most, mark=mark) for c in columns] for row in rows]
+    cells = [[_cell(c, row, mark) for c in columns] for row in rows]
     widths = [
         max(text_width(c.title), *(text_width(line[i]) for line in cells)) for i, c in enumerate(columns[:-1])
     ]
@@ -106,7 +108,7 @@ def table(settings: Settings, columns: Sequence[Column], rows: Sequence[Any]) ->
     def joined(parts: Sequence[str], styles: Sequence[str | None]) -> str:
         line = []
         for part, style, width, column in zip(parts, styles, widths, columns, strict=True):
-            text = shorten(part, width, mark=mark)
+            text = part if column.whole else shorten(part, width, mark=mark)
             filled = text if column is columns[-1] else pad(text, width, right=column.right)
             line.append(paint(filled, style, on=on) if style else filled)
         return _GAP.join(line).rstrip()
@@ -114,6 +116,11 @@ def table(settings: Settings, columns: Sequence[Column], rows: Sequence[Any]) ->
     yield joined([c.title for c in columns], ["dim"] * len(columns))
     for parts, row in zip(cells, rows, strict=True):
         yield joined(parts, [c.style(row) for c in columns])
+
+
+def _cell(column: Column, row: Any, mark: str) -> str:
+    text = escape_controls(column.text(row))
+    return text if column.whole else shorten(text, column.most, mark=mark)
 
 
 def data(text: str, *, color: bool = False) -> None:

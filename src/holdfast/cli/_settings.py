@@ -82,10 +82,23 @@ class Settings:
         """Whether a person looks at stdout, so that tables and short forms are right."""
         return not self.json and is_terminal(sys.stdout)
 
+    def pasteable(self, text: str) -> str:
+        """`text` with each command in it made for the store, session and branch that were typed."""
+        typed: dict[str, str] = {
+            name: getattr(self, name) for name in ("store", "session", "branch") if name in self.typed
+        }
+        if not typed:
+            return text
+        from holdfast.cli._pasting import pasteable
+
+        return pasteable(text, typed)
+
     def say(self, text: str, *, label: str = "", style: str = "dim") -> None:
         """Talk to the person: one line on stderr, never data. In JSON mode there is nobody to talk to."""
         if self.json:
             return
+        if label != "plan: ":  # a plan speaks of names that people chose, and of no command
+            text = self.pasteable(text)
         on = self.paints(sys.stderr)
         click.echo(paint(label, style, on=on) + text, file=sys.stderr, color=on)
 

@@ -24,7 +24,12 @@ _WORDS = (
     ),
     (r"s\.switch\(name, remember=True\) sets it", "holdfast switch NAME goes to another"),
     (r"s\.switch\(\) to another one first", "or holdfast switch to another one first"),
-    (r"; s\.clear\(\) removes its checkpoints too", ""),
+    (r"s\.clear\(\) removes its checkpoints too", "holdfast clear removes its checkpoints too"),
+    (
+        r"s\.rename_branch\(('[^']*'), ('[^']*')\) gives",
+        r"holdfast branch --rename \1 \2 gives",
+    ),
+    (r"s\.fork\(('[^']*')\) begins", r"holdfast fork \1 begins"),
     (r"s\.tag\(('[^']*'), \.\.\.\) helps", r"holdfast tag \1 NAME helps"),
     (r"pass force=True to delete it all the same", "--force deletes it all the same"),
     (r"pass force=True to (\w+) it all the same", r"--force: \1 it all the same"),

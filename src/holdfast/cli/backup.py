@@ -40,7 +40,8 @@ def command(settings: Settings, path: str, *, dry_run: bool) -> None:
         size = stats.file_bytes or stats.stored_bytes
         settings.say(escape_controls(f"{store.url}, about {size_text(size)}, to {target}"), label="plan: ")
         if not dry_run:
-            with progress(settings, f"copying {size_text(size)}"):
+            growing = _Growing(os.path.dirname(target))  # noqa: PTH120 - no pathlib at start
+            with progress(settings, "copying", size, unit="bytes", measure=growing.size):
                 store.backup(target)
             size = os.stat(target).st_size  # noqa: PTH116 - no pathlib at start
         url = store.url
@@ -58,6 +59,29 @@ def command(settings: Settings, path: str, *, dry_run: bool) -> None:
         settings.say("a dry run: nothing was written")
     else:
         data(escape_controls(target) if settings.for_people() else escape_field(target))
+
+
+class _Growing:
+    """The copy while it is written: a new file beside the target, under a name that nobody else gives."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._before = set(self._files())
+
+    def size(self) -> int | None:
+        """How many bytes of it there are; None where there is none yet, or it has its own name already."""
+        found = [name for name in self._files() if name not in self._before]
+        try:
+            return max((os.stat(os.path.join(self._folder, name)).st_size for name in found), default=None)  # noqa: PTH116, PTH118
+        except OSError:  # it got its name just now
+            return None
+
+    def _files(self) -> list[str]:
+        try:
+            names = os.listdir(self._folder)  # noqa: PTH208 - no pathlib at start
+        except OSError:
+            return []
+        return [name for name in names if name.startswith(".holdfast-") and name.endswith(".tmp")]
 
 
 def _check(target: str) -> None:

@@ -15,7 +15,7 @@ from holdfast.cli._confirming import confirm, say_undo, yes_option
 from holdfast.cli._group import HoldfastCommand
 from holdfast.cli._opening import missing_session, open_existing, session_of
 from holdfast.cli._paging import paging
-from holdfast.cli._planning import again, dry_run_option, open_for, say_dry_run, say_plan
+from holdfast.cli._planning import dry_run_option, open_for, say_dry_run, say_plan
 from holdfast.cli._render import Column, data, document, table
 from holdfast.cli._settings import Settings, pass_settings
 from holdfast.cli._terminal import escape_field, iso
@@ -124,7 +124,7 @@ def _rename(settings: Settings, old: str, new: str, *, dry_run: bool) -> None:
         say_dry_run(settings)
         return
     _rows(settings, [renamed])
-    say_undo(settings, again(settings, "undo"))
+    say_undo(settings)
 
 
 def _delete(settings: Settings, name: str, *, force: bool, yes: bool, dry_run: bool) -> None:
@@ -148,7 +148,7 @@ def _delete(settings: Settings, name: str, *, force: bool, yes: bool, dry_run: b
         say_dry_run(settings)
     else:
         _rows(settings, found)
-        say_undo(settings, again(settings, "undo"))
+        say_undo(settings)
 
 
 def _left(session: Session, settings: Settings, store: Store) -> list[BranchInfo]:

@@ -1,7 +1,9 @@
 """`holdfast completion`: the script that teaches a shell to complete commands, options, and names from the store.
 
-The scripts for zsh and fish are click's. Bash gets one of our own: it takes a word apart at `:`, `=` and `@`, so that
-`tag:ver` would arrive here as three words; this one sends the whole line, and gets back only what is still to be typed.
+Bash gets a script of our own: it takes a word apart at `:`, `=` and `@`, so that `tag:ver` would arrive here as three
+words; this one sends the whole line, and gets back only what is still to be typed. zsh and fish get click's scripts,
+with two things mended. They replace the whole word, so that `--session=sc` has to be answered with `--session=` before
+the name; and fish would cut an answer at its first comma, and take `-n` for an option of its own.
 """
 
 from __future__ import annotations
@@ -12,7 +14,9 @@ import click
 from click.shell_completion import (
     BashComplete,
     CompletionItem,
+    FishComplete,
     ShellComplete,
+    ZshComplete,
     add_completion_class,
     get_completion_class,
     split_arg_string,
@@ -20,7 +24,7 @@ from click.shell_completion import (
 
 from holdfast.cli._group import COMPLETE, PROGRAM, HoldfastCommand
 from holdfast.cli._render import document
-from holdfast.cli._settings import Settings, pass_settings
+from holdfast.cli._settings import Settings, pass_settings_alone
 
 HELP = """Print a script that teaches your shell to complete commands, options, and names from the store.
 
@@ -79,7 +83,39 @@ class BashLine(BashComplete):
         return f"{item.type},{item.value[getattr(self, 'kept', 0) :]}"
 
 
-add_completion_class(BashLine)
+class _WholeWord(ShellComplete):
+    """A shell that puts the answer in the place of the whole word."""
+
+    option = ""
+    """What stands before the value in the word that is being typed: `--session=`."""
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        """See `ShellComplete.get_completion_args`."""
+        words, typing = super().get_completion_args()
+        if typing.startswith("-") and "=" in typing:
+            self.option = typing[: typing.index("=") + 1]
+        return words, typing
+
+    def format_completion(self, item: CompletionItem) -> str:
+        """See `ShellComplete.format_completion`."""
+        item.value = self.option + item.value
+        return super().format_completion(item)
+
+
+class ZshWord(_WholeWord, ZshComplete):
+    """zsh, with whole words."""
+
+
+class FishWord(_WholeWord, FishComplete):
+    """fish, with whole words and whole answers."""
+
+    source_template = FishComplete.source_template.replace(
+        'string split "," $completion', 'string split -m1 "," $completion'
+    ).replace("echo $metadata[2]", r'printf "%%s\n" $metadata[2]')
+
+
+for _shell in (BashLine, ZshWord, FishWord):
+    add_completion_class(_shell)
 
 
 def script(shell: str) -> str:
@@ -95,7 +131,7 @@ def script(shell: str) -> str:
     "completion", cls=HoldfastCommand, short_help="Print a completion script for your shell", help=HELP
 )
 @click.argument("shell", metavar="SHELL", type=click.Choice(["bash", "zsh", "fish"]))
-@pass_settings
+@pass_settings_alone
 def command(settings: Settings, shell: str) -> None:
     """Print the script."""
     if settings.json:

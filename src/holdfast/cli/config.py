@@ -83,16 +83,23 @@ def _show(settings: Settings, key: str | None, *, explain: bool) -> None:
         for name, origin in settings.origins.items()
         if name in SETTINGS
     }
-    found = resolve(given, files, lines=explain or settings.json)
+    problems: list[InvalidInputError] = []
+    # One value is asked for by scripts, which should not go on with a wrong one. Whoever looks at all of them may be
+    # about to mend a file.
+    lenient = key is None or explain
+    found = resolve(given, files, lines=explain or settings.json, problems=problems if lenient else None)
     if key is not None:
         found = {key: found[setting(key).key]}
     if settings.json:
-        _write_json(settings, files, found)
+        _write_json(settings, files, found, problems)
     elif key is not None and not explain:
         # One value, to be used in a script: nothing but the value.
         data(escape_controls(_text(found[key].value)))
     else:
         _write_rows(settings, files, found, explain=explain)
+    for problem in problems:
+        settings.say(escape_controls(str(problem)), label="wrong: ", style="red")
+        settings.say(escape_controls(problem.hint), label="hint: ", style="cyan")
 
 
 def _write_rows(
@@ -105,7 +112,12 @@ def _write_rows(
     if settings.for_people():
         columns = [Column("KEY", lambda row: row[0]), Column("VALUE", lambda row: row[1] or "-", most=60)]
         if explain:
-            columns.append(Column("ORIGIN", lambda row: row[2], most=200))
+            # Where something comes from is what is asked for: never cut, however narrow the terminal is.
+            columns = [
+                columns[0],
+                columns[1]._replace(most=10_000),
+                Column("ORIGIN", lambda row: row[2], whole=True),
+            ]
         for line in table(settings, columns, rows):
             data(line, color=settings.paints(sys.stdout))
     else:
@@ -116,7 +128,12 @@ def _write_rows(
             settings.say(escape_controls(shown(file.path)), label="read: " if file.exists else "looked for: ")
 
 
-def _write_json(settings: Settings, files: list[ConfigFile], found: dict[str, Found]) -> None:
+def _write_json(
+    settings: Settings,
+    files: list[ConfigFile],
+    found: dict[str, Found],
+    problems: list[InvalidInputError],
+) -> None:
     target, origin, exists = _store(settings)
     document(
         {
@@ -127,8 +144,14 @@ def _write_json(settings: Settings, files: list[ConfigFile], found: dict[str, Fo
                 for key, each in found.items()
             ],
             "change": None,
+            "problems": [_wrong(each) for each in problems],
         }
     )
+
+
+def _wrong(problem: InvalidInputError) -> dict[str, Any]:
+    place = {name: problem.details.get(name) for name in ("path", "line")}
+    return {"message": str(problem), "hint": problem.hint, **place}
 
 
 def _store(settings: Settings) -> tuple[str, str, bool]:
@@ -192,6 +215,7 @@ def _tell(settings: Settings, file: ConfigFile, key: str, change: tuple[Any, Any
                     "path": file.path,
                     "dry_run": dry_run,
                 },
+                "problems": [],
             }
         )
         return

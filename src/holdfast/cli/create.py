@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from holdfast.cli._confirming import say_undo
+from holdfast.cli._figures import counted
 from holdfast.cli._group import HoldfastCommand
 from holdfast.cli._input import STATUSES, parse_metadata, parse_tags, read_state
 from holdfast.cli._opening import open_existing, open_or_make, retention_of, session_of
@@ -112,7 +113,7 @@ def command(
         made,
     ):
         if made:
-            settings.say(f"made a new store: {escape_controls(store.url)}")
+            settings.say(f"{made} {escape_controls(store.url)}")
         session, keep = session_of(store, settings, **labels), retention_of(settings)
         checkpoint, used = _save(session, source, change, given)
         pruned = 0 if keep is None else session.prune(keep).deleted
@@ -124,7 +125,7 @@ def command(
         checkpoint_rows(settings, [checkpoint])
         if pruned:
             # Hidden, and not removed for good as a program's own retention does: others may have saved them.
-            settings.say(f"{pruned} older ones", label="pruned: ")
+            settings.say(counted(pruned, "older one"), label="pruned: ")
             say_undo(settings)
 
 

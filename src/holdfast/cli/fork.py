@@ -9,7 +9,7 @@ import click
 from holdfast.cli._completing import RefArgument, complete_session
 from holdfast.cli._group import HoldfastCommand
 from holdfast.cli._opening import session_of
-from holdfast.cli._planning import Outcome, again, dry_run_option, open_for, report
+from holdfast.cli._planning import Outcome, dry_run_option, open_for, report
 from holdfast.cli._settings import Settings, pass_settings
 from holdfast.errors import ErrorCode, NotFoundError
 
@@ -66,7 +66,7 @@ def command(
     into = f"session {forked.id}, " if elsewhere else ""
     text = f"session {session.id}; {into}branch {there} begins at #{source.seq}"
     plan = {"session": session.id, "source": source.id, "into": {"session": forked.id, "branch": there}}
-    note = "" if elsewhere else f"still on {here}: {again(settings, f'switch {there}')} goes to it"
+    note = "" if elsewhere else f"still on {here}: holdfast switch {there} goes to it"
     aside = forked.id if elsewhere else None
     report(settings, url, Outcome(plan, text, made, session=aside, note=note), dry_run=dry_run)
 

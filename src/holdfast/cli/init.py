@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from holdfast.cli._group import HoldfastCommand
@@ -28,11 +30,15 @@ def command(settings: Settings, path: str | None) -> None:
         raise click.UsageError("both PATH and --store say where the store is: give one")
     with open_or_make(path or settings.store or ".holdfast") as (store, made):
         if settings.json:
-            document({"store": store.url, "created": made})
+            document({"store": store.url, "created": bool(made)})
             return
-        settings.say("made a new store:" if made else "a store is already there, nothing was changed:")
+        settings.say(made or "a store is already there, nothing was changed:")
         data(escape_controls(store.url))
     if made:
+        if path is not None and os.path.abspath(path) != os.path.abspath(".holdfast"):  # noqa: PTH100 - no pathlib at start
+            # Nobody finds it there without being told where, and so it is part of the next command.
+            settings.store = path
+            settings.typed.add("store")
         settings.say(
             "next: holdfast create MESSAGE saves a checkpoint, holdfast demo shows an agent that does"
         )

@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli._completing import complete_tag
+from holdfast.cli._completing import RefArgument, complete_tag
+from holdfast.cli._figures import newest_shown
 from holdfast.cli._group import HoldfastCommand
-from holdfast.cli._input import STATUSES, parse_time
-from holdfast.cli._opening import missing_session, open_existing, session_of
+from holdfast.cli._input import STATUSES, moment_of
+from holdfast.cli._opening import missing_session, naming_candidates, open_existing, session_of
 from holdfast.cli._paging import paging
 from holdfast.cli._render import checkpoint_rows, document
 from holdfast.cli._settings import Settings, pass_settings
 from holdfast.cli._suggest import close_names, did_you_mean
-from holdfast.cli._terminal import iso
+from holdfast.cli._terminal import escape_controls
 from holdfast.errors import ErrorCode, NotFoundError
 
 if TYPE_CHECKING:
@@ -33,22 +34,26 @@ _SCREEN = 50
 
 HELP = """List checkpoints, newest first: all of the session, or with --branch the history of one branch.
 
+With REF it is the history that leads to that checkpoint; with A..B what leads to B and not to A.
+
 \b
 Examples:
   holdfast list
-  holdfast list --tag verified --since 2026-11-15
+  holdfast list --tag verified --since 2h
+  holdfast list @~2..@
   holdfast list --all-sessions --status failed --json
   holdfast list --sessions
 """
 
 
 @click.command("list", cls=HoldfastCommand, short_help="List checkpoints, newest first", help=HELP)
+@click.argument("ref", metavar="[REF]", type=RefArgument(), required=False)
 @click.option("--tag", metavar="TAG", shell_complete=complete_tag, help="With this tag")
 @click.option("--status", type=click.Choice(STATUSES), help="With this status")
 @click.option("--trigger", metavar="T", help="Saved for this reason; auto finds every auto:<event>")
 @click.option("--step", type=int, metavar="N", help="With this step number")
-@click.option("--since", metavar="TIME", help="Saved at or after this ISO time")
-@click.option("--until", metavar="TIME", help="Saved at or before this ISO time")
+@click.option("--since", metavar="TIME", help="Saved at or after: 30m, 2d, '2 hours ago', 2026-11-15")
+@click.option("--until", metavar="TIME", help="Saved at or before such a time")
 @click.option("--agent", metavar="NAME", help="Of sessions of this agent")
 @click.option("--project", metavar="NAME", help="Of sessions of this project")
 @click.option("--all-sessions", is_flag=True, help="Of every session, not only the current one")
@@ -58,9 +63,19 @@ Examples:
 )
 @pass_settings
 def command(
-    settings: Settings, *, all_sessions: bool, sessions: bool, limit: int | None, **filters: Any
+    settings: Settings,
+    ref: str | None,
+    *,
+    all_sessions: bool,
+    sessions: bool,
+    limit: int | None,
+    **filters: Any,
 ) -> None:
     """Print the checkpoints that match, or the sessions."""
+    if ref is not None and (all_sessions or sessions):
+        raise click.UsageError(
+            "a REF is of one session: it goes neither with --all-sessions nor with --sessions"
+        )
     if all_sessions and settings.typed & {"session", "branch"}:
         raise click.UsageError("--all-sessions cannot be used with --session or --branch")
     filters = {name: value for name, value in filters.items() if value is not None}
@@ -71,32 +86,26 @@ def command(
         return
     asked = dict(filters)
     for option in filters.keys() & {"since", "until"}:
-        filters[option] = _moment(settings, option, filters[option])
+        filters[option] = moment_of(settings, option, filters[option])
     if limit is None:
         limit = _SCREEN if settings.for_people() else 0
     with open_existing(settings) as store:
-        found = _matching(store, settings, None if all_sessions else settings.session, filters)
+        found = _matching(store, settings, None if all_sessions else settings.session, filters, ref)
         first = next(found, None)
         if first is None:
-            _explain_nothing(store, settings, asked, all_sessions=all_sessions)
+            _explain_nothing(store, settings, asked, ref, all_sessions=all_sessions)
         rows = chain([] if first is None else [first], found)
         _write(store, settings, rows, limit, all_sessions=all_sessions)
 
 
-def _moment(settings: Settings, option: str, text: str) -> Any:
-    moment, assumed = parse_time(text, f"--{option}", end=option == "until")
-    if assumed:
-        settings.say(f"{iso(moment)}", label=f"{option}: ")
-    return moment
-
-
 def _matching(
-    store: Store, settings: Settings, session: str | None, filters: dict[str, Any]
+    store: Store, settings: Settings, session: str | None, filters: dict[str, Any], ref: str | None
 ) -> Iterator[Checkpoint]:
     """What matches, page by page: newer checkpoints that arrive meanwhile do not shift the pages."""
     wanted: set[str] | None = None
-    if settings.branch is not None and session is not None:
-        history = session_of(store, settings).log()
+    if session is not None and (settings.branch is not None or ref is not None):
+        with naming_candidates(store, settings):
+            history = session_of(store, settings).log(ref or "@")
         if not filters:
             yield from history
             return
@@ -111,19 +120,23 @@ def _matching(
         last = page[-1]
 
 
-def _explain_nothing(store: Store, settings: Settings, asked: dict[str, Any], *, all_sessions: bool) -> None:
+def _explain_nothing(
+    store: Store, settings: Settings, asked: dict[str, Any], ref: str | None, *, all_sessions: bool
+) -> None:
     """Raise where an empty list is an error; say why it is empty where it is not."""
     known = [info.id for info in store.sessions()]
     named = "session" in settings.typed
     if not all_sessions and settings.session not in known and (known or named or asked):
         raise missing_session(store, settings.session)
     if not asked:
-        settings.say("no checkpoints yet: holdfast create MESSAGE saves one")
+        nothing = f"nothing is in {ref}" if ref else "no checkpoints yet: holdfast create MESSAGE saves one"
+        settings.say(escape_controls(nothing))
         return
     listed = " ".join(f"--{name} {value}" for name, value in asked.items())
+    listed += f" in {ref}" if ref else ""
     near: list[str] = []
     if "tag" in asked:
-        everything = _matching(store, settings, None if all_sessions else settings.session, {})
+        everything = _matching(store, settings, None if all_sessions else settings.session, {}, ref)
         near = close_names(asked["tag"], {tag for checkpoint in everything for tag in checkpoint.tags})
     raise NotFoundError(
         f"no checkpoint matches {listed}",
@@ -148,4 +161,4 @@ def _write(
         with paging(settings):
             checkpoint_rows(settings, listed, sessions=all_sessions)
     if settings.for_people() and next(rows, None) is not None:
-        settings.say(f"the {limit} newest are shown; --limit 0 shows all")
+        settings.say(newest_shown(limit))

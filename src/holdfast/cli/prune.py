@@ -11,13 +11,14 @@ import click
 
 from holdfast.cli._completing import complete_tag
 from holdfast.cli._confirming import confirm, say_undo, yes_option
+from holdfast.cli._figures import counted
 from holdfast.cli._group import HoldfastCommand
 from holdfast.cli._opening import naming_candidates, open_existing, session_of
 from holdfast.cli._paging import paging
-from holdfast.cli._planning import again, dry_run_option, say_dry_run
+from holdfast.cli._planning import dry_run_option, say_dry_run
 from holdfast.cli._render import Column, data, document, table
 from holdfast.cli._settings import Settings, pass_settings
-from holdfast.cli._terminal import escape_controls, escape_field, iso
+from holdfast.cli._terminal import escape_field, iso
 from holdfast.errors import ErrorCode, InvalidInputError
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def _policy(fields: dict[str, Any]) -> Keep:
 def _danger(report: PruneReport) -> str:
     sessions = {each.checkpoint.session for each in report.decisions if not each.kept}
     where = f" of {len(sessions)} sessions" if len(sessions) > 1 else ""
-    return f"{report.deleted:,} of {report.total:,} checkpoints{where} will be removed"
+    return f"{report.deleted:,} of {counted(report.total, 'checkpoint')}{where} will be removed"
 
 
 def _show_to_people(settings: Settings, report: PruneReport) -> None:
@@ -193,11 +194,12 @@ def _fields(decision: Any) -> list[str]:
 
 def _summary(settings: Settings, report: PruneReport, *, dry_run: bool) -> None:
     if not report.deleted:
-        settings.say(f"nothing to remove: all {report.total:,} checkpoints are kept")
+        kept = "the one checkpoint is" if report.total == 1 else f"all {report.total:,} checkpoints are"
+        settings.say(f"nothing to remove: {kept} kept")
         return
     would = "would be " if dry_run else ""
     settings.say(
-        f"{report.total:,} checkpoints: {report.kept:,} {would}kept, {report.deleted:,} {would}removed"
+        f"{counted(report.total, 'checkpoint')}: {report.kept:,} {would}kept, {report.deleted:,} {would}removed"
     )
     if dry_run:
         say_dry_run(settings)
@@ -205,6 +207,4 @@ def _summary(settings: Settings, report: PruneReport, *, dry_run: bool) -> None:
     touched = {each.checkpoint.session for each in report.decisions if not each.kept}
     for name in sorted(touched):
         # Each session has its own operations to undo.
-        say_undo(
-            settings, escape_controls(again(settings, "undo", session=name if len(touched) > 1 else None))
-        )
+        say_undo(settings, session=name if len(touched) > 1 else None)

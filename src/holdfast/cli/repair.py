@@ -8,6 +8,7 @@ import click
 
 from holdfast.cli._confirming import confirm, yes_option
 from holdfast.cli._figures import counted, figures
+from holdfast.cli._first_page import refuse_beyond_repair
 from holdfast.cli._group import HoldfastCommand
 from holdfast.cli._opening import open_existing
 from holdfast.cli._planning import dry_run_option, say_dry_run
@@ -15,16 +16,16 @@ from holdfast.cli._progress import progress
 from holdfast.cli._render import data, document, table
 from holdfast.cli._settings import Settings, pass_settings
 from holdfast.cli._terminal import escape_controls
-from holdfast.cli.verify import DAMAGED
+from holdfast.cli.verify import FINDINGS, findings
 
 if TYPE_CHECKING:
     from holdfast import Store
     from holdfast.store.repairing import RepairReport
 
-HELP = """Put what is whole of a damaged store in its place, and name what is lost.
+HELP = """Put what can still be read of a damaged store in its place, and name what is lost.
 
-Checkpoints that are whole keep their ids and numbers; history leads past those that are not. The store as it was stays
-in a file beside it. A store that is whole is left alone.
+Checkpoints that can be read keep their ids and numbers; history leads past those that cannot. The store as it was stays
+in a file beside it. A store in which nothing is damaged is left alone.
 
 \b
 Examples:
@@ -44,6 +45,7 @@ def command(settings: Settings, *, dry_run: bool, yes: bool) -> None:
     with open_existing(settings, damaged=True) as store:
         url = store.url
         report = _repair(settings, store, dry_run=True)
+        refuse_beyond_repair(store, report.problems)
         _show_to_people(settings, report)
         if report.needed and not dry_run:
             confirm(settings, _danger(report), yes=yes)
@@ -67,7 +69,7 @@ def _danger(report: RepairReport) -> str:
 
 def _show_to_people(settings: Settings, report: RepairReport) -> None:
     if settings.for_people() and report.lost:
-        for line in table(settings, DAMAGED, report.lost):
+        for line in table(settings, FINDINGS, list(findings((), report.lost))):
             data(line, color=True)
         data("")
 
@@ -94,7 +96,7 @@ def _write(settings: Settings, report: RepairReport) -> None:
 
 def _lines(report: RepairReport) -> list[tuple[str, str]]:
     would = "would be " if report.dry_run else ""
-    lines = [("problems", f"{len(report.problems):,}"), ("checkpoints", f"{report.kept:,} whole")]
+    lines = [("problems", f"{len(report.problems):,}"), ("checkpoints", f"{report.kept:,} can be read")]
     if not report.needed:
         return lines[1:]
     if report.lost:

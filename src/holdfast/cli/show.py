@@ -32,7 +32,7 @@ from holdfast.cli._terminal import (
 from holdfast.errors import IntegrityError
 
 if TYPE_CHECKING:
-    from holdfast import Checkpoint, Recovered, Store
+    from holdfast import Checkpoint, Recovered, Session, Store
     from holdfast.store.verifying import DamagedCheckpoint
 
 HELP = """Show a checkpoint and its state.
@@ -86,7 +86,7 @@ def command(
             session = session_of(store, settings)
             checkpoint = session.checkpoint(ref)
             # By id, not by ref again: the branch may have moved since.
-            state = None if only_record else session.load(checkpoint, path=path)
+            state = None if only_record else _load(session, checkpoint, path)
     if settings.json:
         _write_json(checkpoint, state, damaged, only_state=only_state, only_record=only_record)
         return
@@ -95,6 +95,16 @@ def command(
         cut = _write(settings, checkpoint, state, full=full, record=not only_state, whole=not only_record)
     if cut:
         settings.say("the state is cut short; --full shows all of it, --json all of it as JSON")
+
+
+def _load(session: Session, checkpoint: Checkpoint, path: str | None) -> Any:
+    if path is None:
+        return session.load(checkpoint)
+    # Only those who ask for a part can ask for one that is not there.
+    from holdfast.cli._missing_part import explaining
+
+    with explaining(session, checkpoint):
+        return session.load(checkpoint, path=path)
 
 
 def _recovered(store: Store, settings: Settings, ref: str) -> Recovered:

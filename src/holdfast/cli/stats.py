@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from holdfast.cli._figures import counted
 from holdfast.cli._group import HoldfastCommand
 from holdfast.cli._opening import missing_session, open_existing
 from holdfast.cli._render import data, document
@@ -110,7 +111,7 @@ def _lines(url: str, figures: dict[str, Any]) -> list[tuple[str, str]]:
         return lines
     hidden = f" ({figures['hidden']:,} removed, not yet collected)" if figures["hidden"] else ""
     lines += [
-        ("sessions", f"{figures['sessions']:,}, with {figures['branches']:,} branches"),
+        ("sessions", f"{figures['sessions']:,}, with {counted(figures['branches'], 'branch', 'branches')}"),
         ("checkpoints", f"{figures['checkpoints']:,}{hidden}"),
         ("chunks", f"{figures['chunks']:,}: {size_text(figures['chunk_bytes'])}, {stored}"),
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -18,10 +19,13 @@ from holdfast.cli._render import Column, data, document, table
 from holdfast.cli._settings import Settings, pass_settings
 from holdfast.cli._suggest import close_names, did_you_mean
 from holdfast.cli._terminal import escape_field, iso
-from holdfast.errors import ErrorCode, NotFoundError
+from holdfast.errors import ErrorCode, InvalidInputError, NotFoundError
 
 if TYPE_CHECKING:
     from holdfast import Checkpoint
+
+_REF = re.compile(r"[@#]|tag:|.*~[0-9]*$|[0-9a-f]{8,64}$")
+"""What can only be meant as a ref; the name of a branch can be a label too."""
 
 HELP = """Put labels on a checkpoint, or with --remove take them off. Without arguments: list the tags of the session.
 
@@ -50,8 +54,7 @@ def command(settings: Settings, ref: str | None, tags: Sequence[str], *, remove:
         return
     names = parse_tags(tags)
     if not names:
-        verb = "holdfast tag --remove @" if remove else "holdfast tag @"
-        raise click.UsageError(f"missing TAG; for the newest checkpoint: {verb} {ref}")
+        raise _missing_tag(ref, remove=remove)
     with open_for(settings, dry_run=dry_run) as store:
         session = session_of(store, settings)
         before = session.checkpoint(ref)
@@ -66,6 +69,23 @@ def command(settings: Settings, ref: str | None, tags: Sequence[str], *, remove:
     text = f"session {session.id}; #{after.seq} {' '.join(said) or 'has them already'}"
     plan = {"session": session.id, "checkpoint": after.id, "added": added, "removed": removed}
     report(settings, url, Outcome(plan, text, after, changed=bool(said)), dry_run=dry_run)
+
+
+def _missing_tag(word: str, *, remove: bool) -> InvalidInputError:
+    """The error for one word alone: a ref whose label is missing, or a label without the ref before it."""
+    import shlex
+
+    verb = "holdfast tag --remove" if remove else "holdfast tag"
+    quoted = shlex.quote(word)
+    if _REF.match(word):
+        ways = f"{verb} {quoted} NAME"
+    else:
+        ways = f"{verb} @ {quoted} for the newest one, {verb} REF {quoted} for another"
+    return InvalidInputError(
+        "missing TAG: which labels?",
+        code=ErrorCode.BAD_ARGUMENT,
+        hint=f"first the checkpoint, then its labels: {ways}",
+    )
 
 
 def _check_there(checkpoint: Checkpoint, names: Sequence[str]) -> None:

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from holdfast.cli._drawing import columns_of, explain_nothing, side_by_side, signs_for
+from holdfast.cli._figures import newest_shown
 from holdfast.cli._group import HoldfastCommand
-from holdfast.cli._input import parse_time
+from holdfast.cli._input import moment_of
 from holdfast.cli._opening import missing_session, open_existing, session_of
 from holdfast.cli._paging import paging
 from holdfast.cli._render import Column, data, document, table
@@ -54,8 +55,8 @@ class _Moment(NamedTuple):
 
 
 @click.command("timeline", cls=HoldfastCommand, short_help="Show what was saved when, day by day", help=HELP)
-@click.option("--since", metavar="TIME", help="Saved at or after this time")
-@click.option("--until", metavar="TIME", help="Saved at or before this time")
+@click.option("--since", metavar="TIME", help="Saved at or after: 30m, 2d, '2 hours ago', 2026-11-15")
+@click.option("--until", metavar="TIME", help="Saved at or before such a time")
 @click.option("--all-sessions", is_flag=True, help="Of every session, side by side")
 @click.option(
     "--limit", type=click.IntRange(min=0), metavar="N", help="At most so many; 0 for all  [terminal: 50]"
@@ -70,7 +71,7 @@ def command(
     if limit is None:
         limit = _SCREEN if settings.for_people() else 0
     asked = {"since": since, "until": until}
-    bounds = {name: _moment(settings, name, text) for name, text in asked.items() if text is not None}
+    bounds = {name: moment_of(settings, name, text) for name, text in asked.items() if text is not None}
     with open_existing(settings) as store:
         found = _matching(store, settings, bounds, all_sessions=all_sessions)
         # One more than is shown: it says whether there are more, and how long before the last one it was.
@@ -91,17 +92,10 @@ def command(
         with paging(settings):
             _picture(settings, moments, head, all_sessions=all_sessions)
         if more:
-            settings.say(f"the {limit} newest are shown; --limit 0 shows all")
+            settings.say(newest_shown(limit))
     else:
         for each in moments:
             data("\t".join(escape_field(field) for field in _fields(each)))
-
-
-def _moment(settings: Settings, option: str, text: str) -> datetime:
-    moment, assumed = parse_time(text, f"--{option}", end=option == "until")
-    if assumed:
-        settings.say(iso(moment), label=f"{option}: ")
-    return moment
 
 
 def _matching(

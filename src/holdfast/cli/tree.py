@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.cli._drawing import draw, explain_nothing, signs_for
+from holdfast.cli._figures import newest_shown
 from holdfast.cli._group import HoldfastCommand
 from holdfast.cli._opening import open_existing, session_of
 from holdfast.cli._paging import paging
@@ -65,7 +66,7 @@ def command(settings: Settings, *, everything: bool, limit: int | None) -> None:
             for line in _picture(settings, tree, fold=None if everything else _FOLD_KEEPS):
                 data(line, color=True)
         if tree.more:
-            settings.say(f"the {limit} newest are shown; --limit 0 shows all")
+            settings.say(newest_shown(limit))
     else:
         for line in _fields(tree):
             data(line)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from holdfast.cli._figures import newest_shown
 from holdfast.cli._group import HoldfastCommand
 from holdfast.cli._opening import missing_session, open_existing, session_of
 from holdfast.cli._paging import paging
@@ -85,7 +86,7 @@ def _show(settings: Settings, url: str, found: list[OperationInfo], *, more: boo
             for line in table(settings, columns, found):
                 data(line, color=True)
         if more:
-            settings.say(f"the {len(found)} newest are shown; --limit 0 shows all")
+            settings.say(newest_shown(len(found)))
     else:
         for each in found:
             undoable = "yes" if each.undoable else "no"

@@ -1,6 +1,8 @@
 """Three ways to run the program: in this process, as a process of its own, and on a terminal.
 
 `run` is fast and is what most tests use. `process` and `terminal` are real: an interpreter, pipes, a pty.
+
+What uses `run` runs on SQLite and on PostgreSQL (places.py).
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from tests.surfaces.cli.places import KINDS
 
 from holdfast.cli import cli
 
@@ -37,8 +40,24 @@ class Seen:
     stderr: str
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run what runs in this process on every kind of store."""
+    used = set(metafunc.fixturenames)
+    said = any("kept_in" in mark.args[0] for mark in metafunc.definition.iter_markers("parametrize"))
+    if {"kept_in", "run"} <= used and not said and not used & {"process", "terminal", "talk"}:
+        metafunc.parametrize("kept_in", getattr(metafunc.module, "KEPT_IN", KINDS), indirect=True)
+
+
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def kept_in(request: pytest.FixtureRequest) -> str:
+    """The kind of store that commands use by themselves."""
+    return getattr(request, "param", "sqlite")
+
+
+@pytest.fixture
+def home(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept_in: str
+) -> Path:
     """An empty folder to work in, with nothing in the environment that changes how the program speaks."""
     for name in (
         "NO_COLOR",
@@ -61,6 +80,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     # A settings file of the person who runs the tests is none of theirs; and each test has its own.
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path.parent / f"{tmp_path.name}-settings"))
     monkeypatch.chdir(tmp_path)
+    if kept_in == "postgres":
+        monkeypatch.setenv("HOLDFAST_STORE", request.getfixturevalue("postgres_place"))
     return tmp_path
 
 

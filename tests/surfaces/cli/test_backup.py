@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import sys
 
 import pytest
+from tests.surfaces.cli.places import place
 
 import holdfast
+from holdfast.cli.backup import _Growing
+
+KEPT_IN = ["sqlite"]
 
 
 @pytest.fixture
 def store(home):
-    with holdfast.open(home / ".holdfast") as opened:
+    with holdfast.open(place(home)) as opened:
         opened.session().save({"n": 1}, "kept")
         yield home
 
@@ -72,19 +78,36 @@ def test_without_a_store_nothing_is_made(run, home):
     assert list(home.iterdir()) == []
 
 
+def test_the_copy_is_measured_while_it_grows(store, monkeypatch):
+    (store / ".holdfast-other.tmp").write_bytes(b"of somebody else" * 10_000)
+    growing = _Growing(str(store))
+    seen = [growing.size()]
+    link = os.link
+
+    def measured(source, target):
+        # The last moment at which it has its temporary name: all of it is written.
+        seen.append(growing.size())
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", measured)
+    with holdfast.open(place(store)) as opened:
+        opened.backup(store / "copy.db")
+    seen.append(growing.size())
+
+    assert seen == [None, (store / "copy.db").stat().st_size, None]
+
+
 @pytest.mark.usefixtures("store")
 def test_a_terminal_sees_progress_unless_it_was_refused(talk, home):
     # The same program with less patience: a store that takes half a second to copy would show nothing more.
     program = "from holdfast.cli import _progress, main; _progress.FIRST = 0.000001; main()"
-    with holdfast.open(home / ".holdfast") as store:
-        import os
-
+    with holdfast.open(place(home)) as store:
         store.session().save({"noise": os.urandom(20_000_000)})
 
     shown = talk([sys.executable, "-c", program, "backup", "one.db"])
     quiet = talk([sys.executable, "-c", program, "--no-progress", "backup", "two.db"])
 
-    assert "copying 2" in shown.screen
+    assert re.search(r"copying  \d+%  .* of 2\d\.\d MB  \d+s", shown.screen)
     assert "\x1b[K" in shown.screen
     assert "copying" not in quiet.screen
     assert shown.exit_code == quiet.exit_code == 0

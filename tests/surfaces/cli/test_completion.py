@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 
 import pytest
+from tests.surfaces.cli.places import place
 
 import holdfast
 
 
 @pytest.fixture
 def store(home):
-    with holdfast.open(home / ".holdfast", durability="process") as opened:
+    with holdfast.open(place(home), durability="process") as opened:
         session = opened.session()
         session.save(1, "one\x1b[31m", tags=["golden", "two words", "verified"])
         session.save(2, "two")
@@ -130,11 +132,86 @@ def test_the_script_is_printed(run, process, shell):
     assert printed.stderr == ""
     assert f"{shell}_complete" in printed.stdout
     assert run("completion", "tcsh").exit_code == 2
-    if shutil.which(shell) and shell != "fish":
+    if shutil.which(shell):
+        # Not by `require`: nobody needs three shells to work on this, and the structure is checked below.
         checked = subprocess.run(
             [shell, "-n"], input=printed.stdout, text=True, capture_output=True, check=False
         )
         assert (checked.returncode, checked.stderr) == (0, "")
+
+
+CALLS = {
+    # How each script asks, with what the shell itself would put in its place.
+    "zsh": (
+        r"\$\((env COMP_WORDS=.*?zsh_complete holdfast)\)",
+        {'"${words[*]}"': "'holdfast {}'", "$((CURRENT-1))": "{count}"},
+    ),
+    "fish": (
+        r"\((env _HOLDFAST_COMPLETE=fish_complete .* holdfast)\);",
+        {"(commandline -cp)": "'holdfast {}'", "(commandline -t)": "'{last}'"},
+    ),
+}
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize("shell", CALLS)
+@pytest.mark.parametrize(
+    ("typed", "wanted"),
+    [
+        ("lis", "list"),
+        ("show tag:gol", "tag:golden"),
+        ("list --session sc", "scout-1"),
+        ("list --session=sc", "--session=scout-1"),
+        ("list --session a", "a,b"),
+    ],
+)
+def test_the_scripts_of_zsh_and_fish_call_the_program_rightly(run, home, store, shell, typed, wanted):
+    store.session("a,b").save(1)
+    program = home / "bin" / "holdfast"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m holdfast "$@"\n', encoding="utf-8")
+    program.chmod(0o755)
+    pattern, values = CALLS[shell]
+    found = re.search(pattern, run("completion", shell).stdout)
+    assert found is not None
+    call = found[1]
+    for each, value in values.items():
+        assert each in call
+        call = call.replace(each, value.format(typed, count=len(typed.split()), last=typed.split()[-1]))
+    done = subprocess.run(
+        ["/bin/sh", "-c", call],
+        cwd=home,
+        env={**os.environ, "PATH": f"{program.parent}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    if shell == "zsh":
+        kinds, keys = done.stdout.splitlines()[::3], done.stdout.splitlines()[1::3]
+        assert set(kinds) == {"plain"}
+        # _describe takes what follows a colon for the description.
+        assert [key.replace("\\:", ":") for key in keys] == [wanted]
+    else:
+        lines = [line.split(",", 1) for line in done.stdout.splitlines()]
+        assert [(kind, rest.split("\t")[0]) for kind, rest in lines] == [("plain", wanted)]
+    assert done.stderr == ""
+
+
+def test_the_scripts_are_registered_for_the_program(run):
+    zsh, fish = run("completion", "zsh").stdout, run("completion", "fish").stdout
+
+    assert zsh.startswith("#compdef holdfast\n")
+    assert "compdef _holdfast_completion holdfast\n" in zsh
+    assert 'complete --no-files --command holdfast --arguments "(_holdfast_completion)"' in fish
+    # Answers may have commas in them, and may begin with a dash.
+    assert 'string split -m1 "," $completion' in fish
+    assert r'printf "%s\n" $metadata[2]' in fish
+    assert "echo" not in fish
+    for text, pairs in ((zsh, ("{}", "()")), (fish, ("()",))):
+        assert all(text.count(pair[0]) == text.count(pair[1]) for pair in pairs)
+    words = re.findall(r"^\s*(function|for|if|end)\b", fish, re.MULTILINE)
+    assert words.count("end") == len(words) - words.count("end")
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
+from tests.surfaces.cli.json_schema import load, problems
 
 import holdfast
 from holdfast.cli._configuration import SETTINGS
 from holdfast.cli._toml import CannotWriteError, line_of, literal, value_at, with_value, without_value
+
+KEPT_IN = ["sqlite"]
 
 
 @pytest.fixture
@@ -140,7 +144,12 @@ def test_an_unknown_key_names_the_file_the_line_and_the_near_miss(run, places, k
     assert result.stdout == ""
     near = path.name if kind == "project" else "config.toml"
     assert "unknown key 'colour' in " in result.stderr
-    assert f"{near} line 3\nhint: did you mean color?\ncode: bad-config\n" in result.stderr
+    fix = {
+        "store": " holdfast config color VALUE sets it; holdfast config colour --unset takes it out",
+        "project": f" write that, or take line 3 out of {path.name}",
+        "user": " holdfast config color VALUE --user sets it; holdfast config colour --unset --user takes it out",
+    }[kind]
+    assert f"{near} line 3\nhint: did you mean color?{fix}\ncode: bad-config\n" in result.stderr
 
 
 BAD = [
@@ -207,7 +216,72 @@ def test_help_and_version_work_although_a_file_is_wrong(run, places):
     places("store", "colour = 1\n")
 
     assert run("--help").exit_code == run("list", "--help").exit_code == run("--version").exit_code == 0
-    assert run("config").exit_code == 2
+    assert run("list").exit_code == run("config", "color").exit_code == 2
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_works_although_a_file_is_wrong(run, places, shell):
+    places("store", "colour = 1\n")
+
+    assert run("completion", shell).exit_code == 0
+
+
+@pytest.mark.parametrize("args", [["config"], ["config", "--explain"], ["config", "--explain", "color"]])
+def test_config_shows_the_rest_of_a_wrong_file_and_what_is_wrong_with_it(run, places, args):
+    places("store", 'colour = 1\ncolor = "never"\n[keep]\nlast = "many"\ndays = 3\n')
+    places("user", "time = \n")
+
+    result = run(*args)
+    record = json.loads(run(*args, "--json").stdout)
+
+    assert result.exit_code == 0
+    assert "color\tnever" in result.stdout
+    assert "wrong: unknown key 'colour' in .holdfast/config.toml line 1\n" in result.stderr
+    assert "wrong: keep.last in .holdfast/config.toml line 4 has to be" in result.stderr
+    assert "holdfast config keep.last --unset takes it out" in result.stderr
+    assert "config.toml is not TOML" in result.stderr
+    assert [(each["path"], each["line"]) for each in record["problems"]][1:] == [
+        (".holdfast/config.toml", 1),
+        (".holdfast/config.toml", 4),
+    ]
+    assert problems(record, load("config.schema.json")) == []
+
+
+def test_the_commands_of_the_hints_mend_the_file(run, places):
+    path = places("store", '# mine\ncolour = "never"\n\n[keep]\nlst = 3\n')
+    places("user", "tiem = 1\n")
+
+    for _ in range(3):
+        result = run("list")
+        assert result.exit_code == 2
+        fix = re.search(r"holdfast (config \S+ --unset(?: --user)?) takes it out", result.stderr)
+        assert fix is not None
+        assert run(*fix[1].split()).exit_code == 0
+
+    assert run("list").exit_code == 0
+    assert path.read_text(encoding="utf-8").startswith("# mine\n")
+
+
+def test_a_key_that_no_command_can_name_is_to_be_taken_out_by_hand(run, places):
+    places("store", '"keep.a.b" = 1\n')
+
+    result = run("list")
+
+    assert "take line 1 out of .holdfast/config.toml" in result.stderr
+    assert "--unset" not in result.stderr
+
+
+def test_where_a_setting_comes_from_is_shown_whole(terminal, places, home):
+    deep = home / ("folder-" * 12)
+    (deep / "holdfast").mkdir(parents=True)
+    (deep / "holdfast" / "config.toml").write_text('color = "never"\n', encoding="utf-8")
+
+    seen = terminal("config", "--explain", width=50, XDG_CONFIG_HOME=str(deep))
+
+    assert seen.exit_code == 0
+    assert f"{deep.name}/holdfast/config.toml line 1" in seen.screen
+    assert f"sqlite:///{home}/.holdfast/store.db" in seen.screen or str(home / ".holdfast") in seen.screen
+    assert "…" not in seen.screen
 
 
 def test_tomllib_is_imported_only_where_a_file_has_to_be_read(run, home, places):

@@ -137,6 +137,8 @@ def test_the_option_answers_beforehand(talk, words, code):
         ("sqlite:////store.db", "store.db"),
         ("sqlite:////.holdfast/store.db", ".holdfast"),
         ("postgresql://db.example/agents", "agents"),
+        ("postgresql://ada@db.example:5432/agents?sslmode=require&schema=scout", "agents.scout"),
+        ("postgresql://ada@/agents?host=/run/postgresql&port=5433", "agents"),
         ("memory:", "memory"),
     ],
 )

@@ -10,13 +10,14 @@ import sys
 
 import pytest
 from tests.surfaces.cli.conftest import PROGRAM
+from tests.surfaces.cli.places import content, place
 
 import holdfast
 
 
 @pytest.fixture
 def session(home):
-    with holdfast.open(home / ".holdfast") as store:
+    with holdfast.open(place(home)) as store:
         yield store.session()
 
 
@@ -81,7 +82,7 @@ def test_the_first_note_has_an_empty_state_and_says_so(run, home):
 
     assert "made a new store" in result.stderr
     assert "the state is empty, {}" in result.stderr
-    with holdfast.open(home / ".holdfast") as store:
+    with holdfast.open(place(home)) as store:
         assert store.session().load() == {}
 
 
@@ -92,7 +93,7 @@ def test_a_type_that_the_program_does_not_know_survives_a_note(run, home):
     class Plan:
         goal: str
 
-    with holdfast.open(home / ".holdfast", types=[Plan]) as store:
+    with holdfast.open(place(home), types=[Plan]) as store:
         first = store.session().save({"plan": Plan("x")})
         run("create", "a note")
         assert store.session().checkpoint().root == first.root
@@ -116,8 +117,7 @@ def test_the_same_key_and_state_is_the_same_checkpoint(run, home):
 def test_a_dry_run_shows_the_plan_of_the_run_and_changes_nothing(run, home, given):
     (home / "s.json").write_text("[1]", encoding="utf-8")
     run("create", "first")
-    store = home / ".holdfast" / "store.db"
-    before = store.read_bytes()
+    before = content(home)
     listed = run("list").stdout
     words = ["create", "x", "--tags", "b,a", "--step", "3", "--metadata", "k=v", *given, "--json"]
 
@@ -125,7 +125,7 @@ def test_a_dry_run_shows_the_plan_of_the_run_and_changes_nothing(run, home, give
 
     assert dry.exit_code == 0
     assert run("list").stdout == listed
-    assert store.read_bytes() == before
+    assert content(home) == before
     assert json.loads(dry.stdout)["checkpoint"] is None
     assert plan(dry) == plan(run(*words))
 
@@ -209,7 +209,7 @@ def test_a_state_that_is_typed_in_is_asked_for(home):
 
     assert child.returncode == 0
     assert "end with Ctrl-D" in stderr
-    with holdfast.open(home / ".holdfast") as store:
+    with holdfast.open(place(home)) as store:
         assert store.session().load() == {"n": 1}
 
 
@@ -234,5 +234,5 @@ def test_notes_beside_another_writer_all_arrive(process, home):
         done = list(pool.map(lambda n: process("create", f"note {n}"), range(8)))
 
     assert [each.stderr for each in done if each.returncode] == []
-    with holdfast.open(home / ".holdfast") as store:
+    with holdfast.open(place(home)) as store:
         assert len(store.session().log()) == 9

@@ -14,6 +14,7 @@ import apsw
 import click
 import pytest
 from tests.surfaces.cli.conftest import PROGRAM
+from tests.surfaces.cli.places import on_sqlite, place, zero_chunks
 
 import holdfast
 from holdfast import errors
@@ -98,9 +99,7 @@ def test_8_is_output_that_cannot_be_written(run, home, size):
 
 def test_9_is_damage_and_the_record_can_still_be_read(run, home):
     run("create", "x", "--metadata", "a=b")
-    database = apsw.Connection(str(home / ".holdfast" / "store.db"))
-    database.execute("UPDATE chunks SET data = zeroblob(length(data))")
-    database.close()
+    zero_chunks(home)
 
     result = run("show")
 
@@ -121,6 +120,7 @@ def test_10_is_no_store_and_none_is_made(run, home, command, where):
     assert list(home.iterdir()) == []
 
 
+@on_sqlite
 def test_11_is_a_locked_store(run, home, monkeypatch):
     run("create", "x")
     # The same call with less patience: ten seconds of waiting would show nothing more.
@@ -273,5 +273,5 @@ def test_a_program_without_stdout_or_stderr_does_its_work(home, closed):
     done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False, cwd=home)
 
     assert done.returncode == 0, done.stderr
-    with holdfast.open(home / ".holdfast") as store:
+    with holdfast.open(place(home)) as store:
         assert store.session().checkpoint().message == "x"

@@ -8,6 +8,7 @@ import re
 
 import pytest
 from tests.surfaces.cli.conftest import PROGRAM
+from tests.surfaces.cli.places import name, on_sqlite, place
 
 import holdfast
 
@@ -21,7 +22,7 @@ def secret():
 
 @pytest.fixture
 def store(home, secret):
-    with holdfast.open(home / ".holdfast") as opened:
+    with holdfast.open(place(home)) as opened:
         doomed = opened.session("doomed")
         for n in range(4):
             doomed.save({"n": n, "key": secret}, f"{MARK} {n}", tags=[MARK], metadata={"x": MARK})
@@ -37,10 +38,11 @@ def traces(home, *secrets):
     return [path.name for path in files for each in secrets if each in path.read_bytes()]
 
 
+@on_sqlite
 def test_a_session_is_erased_from_every_file(run, store, home, secret):
     assert traces(home, secret[5_000:5_040])
     assert traces(home, MARK.encode())
-    result = run("forget", "--session", "doomed", "--confirm", home.name)
+    result = run("forget", "--session", "doomed", "--confirm", name(home))
 
     assert result.exit_code == 0, result.stderr
     shown = dict(line.split("\t") for line in result.stdout.splitlines())
@@ -55,7 +57,7 @@ def test_a_session_is_erased_from_every_file(run, store, home, secret):
 
 def test_some_checkpoints_are_erased_and_the_session_goes_on(run, store, home, secret):
     del secret
-    result = run("forget", "@", "#1", "--session", "doomed", "--confirm", home.name)
+    result = run("forget", "@", "#1", "--session", "doomed", "--confirm", name(home))
 
     assert result.exit_code == 0
     assert result.stdout.startswith("session\tdoomed\ncheckpoints\t2\n")
@@ -66,7 +68,7 @@ def test_some_checkpoints_are_erased_and_the_session_goes_on(run, store, home, s
 def test_a_ref_is_read_on_the_branch_in_use(run, store, home):
     session = store.session()
     session.fork("#1", "side").save({"n": "side"}, "on side")
-    run("forget", "@", "--branch", "side", "--confirm", home.name)
+    run("forget", "@", "--branch", "side", "--confirm", name(home))
 
     assert [each.message for each in session.log()] == ["kept 2", "kept 1", "kept 0"]
     assert "on side" not in [each.message for each in store.find(session="default")]
@@ -74,9 +76,9 @@ def test_a_ref_is_read_on_the_branch_in_use(run, store, home):
 
 def test_one_that_was_removed_before_is_named_by_its_whole_id(run, store, home):
     gone = store.session().delete("#2")
-    assert run("forget", gone.id[:12], "--confirm", home.name).exit_code == 4
-    assert run("forget", gone.id, "--confirm", home.name).exit_code == 0
-    assert run("forget", gone.id, "--confirm", home.name).exit_code == 4
+    assert run("forget", gone.id[:12], "--confirm", name(home)).exit_code == 4
+    assert run("forget", gone.id, "--confirm", name(home)).exit_code == 0
+    assert run("forget", gone.id, "--confirm", name(home)).exit_code == 4
 
 
 @pytest.mark.parametrize("words", [["--session", "doomed"], ["@", "--session", "doomed"]])
@@ -95,16 +97,16 @@ def test_without_the_name_it_is_20_and_nothing_goes(run, store, home, words, mor
     result = run("forget", *words, *more)
 
     assert (result.exit_code, result.stdout) == (20, "")
-    assert f"--confirm {home.name} does it without asking" in result.stderr
+    assert f"--confirm {name(home)} does it without asking" in result.stderr
     assert len(store.session("doomed").log()) == 3
 
 
 def test_on_a_terminal_the_name_is_asked_for(talk, store, home):
-    question = f"Type the name of the store, {home.name}, to go on: "
+    question = f"Type the name of the store, {name(home)}, to go on: "
     command = [*PROGRAM, "forget", "--session", "doomed"]
     assert talk(command, (question, "y\n"), NO_COLOR="1").exit_code == 20
     assert len(store.session("doomed").log()) == 3
-    seen = talk(command, (question, f"{home.name}\n"), NO_COLOR="1")
+    seen = talk(command, (question, f"{name(home)}\n"), NO_COLOR="1")
 
     assert seen.exit_code == 0
     assert (
@@ -117,7 +119,7 @@ def test_on_a_terminal_the_name_is_asked_for(talk, store, home):
 
 def test_json(run, home, store):
     del store
-    done = json.loads(run("forget", "--session", "doomed", "--json", "--confirm", home.name).stdout)
+    done = json.loads(run("forget", "--session", "doomed", "--json", "--confirm", name(home)).stdout)
 
     assert (done["session"], done["checkpoints"], done["whole_session"], done["dry_run"]) == (
         "doomed",
@@ -129,10 +131,10 @@ def test_json(run, home, store):
 
 def test_a_whole_session_has_to_be_named_on_the_command_line(run, store, home):
     for env in ({}, {"HOLDFAST_SESSION": "doomed"}):
-        result = run("forget", "--confirm", home.name, env=env)
+        result = run("forget", "--confirm", name(home), env=env)
         assert result.exit_code == 2
         assert "say what to forget" in result.stderr
-    assert run("forget", "--session", "doomed", "--branch", "main", "--confirm", home.name).exit_code == 2
+    assert run("forget", "--session", "doomed", "--branch", "main", "--confirm", name(home)).exit_code == 2
     assert len(store.sessions()) == 2
 
 
@@ -147,7 +149,7 @@ def test_a_whole_session_has_to_be_named_on_the_command_line(run, store, home):
     ],
 )
 def test_what_is_not_there_is_4_and_nothing_goes(run, home, words, said):
-    result = run("forget", *words, "--confirm", home.name)
+    result = run("forget", *words, "--confirm", name(home))
 
     assert result.exit_code == 4
     assert said in result.stderr
@@ -155,5 +157,5 @@ def test_what_is_not_there_is_4_and_nothing_goes(run, home, words, said):
 
 
 def test_without_a_store_nothing_is_made(run, home):
-    assert run("forget", "@", "--confirm", home.name).exit_code == 10
+    assert run("forget", "@", "--confirm", name(home)).exit_code == 10
     assert list(home.iterdir()) == []

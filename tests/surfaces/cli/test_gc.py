@@ -7,9 +7,9 @@ import os
 import re
 import sys
 
-import apsw
 import pytest
 from tests.surfaces.cli.conftest import PROGRAM
+from tests.surfaces.cli.places import name, place, remove_newest_chunk
 
 import holdfast
 from holdfast import Keep
@@ -18,7 +18,7 @@ from holdfast import Keep
 @pytest.fixture
 def store(home):
     """Six checkpoints in each of two sessions, of which one has lost four, the other none."""
-    with holdfast.open(home / ".holdfast") as opened:
+    with holdfast.open(place(home)) as opened:
         for name in ("alpha", "beta"):
             for n in range(6):
                 opened.session(name).save({"n": n, "noise": os.urandom(5000)}, f"number {n}")
@@ -49,14 +49,14 @@ def test_without_a_terminal_it_is_20_says_what_would_end_and_names_the_option(ru
         r"more; 2\d\.\d KB will be freed, and nobody is there to be asked",
         refused.stderr,
     )
-    assert f"hint: --confirm {home.name} does it without asking" in refused.stderr
+    assert f"hint: --confirm {name(home)} does it without asking" in refused.stderr
     assert store.stats().hidden == 4
 
 
 def test_with_the_name_they_go_for_good(run, store, home):
     dry = fields(run("gc", "--keep-days", "0", "-n"))
     assert store.stats().hidden == 4
-    done = fields(run("gc", "--keep-days", "0", "--confirm", home.name))
+    done = fields(run("gc", "--keep-days", "0", "--confirm", name(home)))
 
     assert dry == done
     assert (done["checkpoints"], done["sessions"], done["waiting"]) == ("4", "alpha", "0")
@@ -76,10 +76,10 @@ def test_another_name_is_20(run, store, name):
 
 
 def test_on_a_terminal_the_name_is_asked_for(talk, store, home):
-    question = f"Type the name of the store, {home.name}, to go on: "
+    question = f"Type the name of the store, {name(home)}, to go on: "
     no = talk([*PROGRAM, "gc", "--keep-days", "0"], (question, "yes\n"), NO_COLOR="1")
     assert (no.exit_code, store.stats().hidden) == (20, 4)
-    seen = talk([*PROGRAM, "gc", "--keep-days", "0"], (question, f"{home.name}\n"), NO_COLOR="1")
+    seen = talk([*PROGRAM, "gc", "--keep-days", "0"], (question, f"{name(home)}\n"), NO_COLOR="1")
 
     assert seen.exit_code == 0
     assert store.stats().hidden == 0
@@ -106,7 +106,7 @@ def test_room_that_nothing_needs_is_freed_without_a_question(run, store):
 def test_json_has_the_same_figures(run, store, home):
     refused = run("gc", "--keep-days", "0", "--json")
     dry = json.loads(run("gc", "--keep-days", "0", "--json", "--dry-run").stdout)
-    done = json.loads(run("gc", "--keep-days", "0", "--json", "--confirm", home.name).stdout)
+    done = json.loads(run("gc", "--keep-days", "0", "--json", "--confirm", name(home)).stdout)
 
     assert (refused.exit_code, refused.stdout) == (20, "")
     assert dry == done | {"dry_run": True}
@@ -141,11 +141,9 @@ def test_without_a_store_nothing_is_made(run, home):
 
 
 def test_damage_is_9_and_nothing_is_removed(run, store, home):
-    database = apsw.Connection(str(home / ".holdfast" / "store.db"))
     # What the newest checkpoint of the other session needs.
-    database.execute("DELETE FROM chunks WHERE number = (SELECT max(number) FROM chunks)")
-    database.close()
-    result = run("gc", "--keep-days", "0", "--confirm", home.name)
+    remove_newest_chunk(home)
+    result = run("gc", "--keep-days", "0", "--confirm", name(home))
 
     assert result.exit_code == 9
     assert "hint: holdfast verify names all that is damaged, holdfast repair sets it aside" in result.stderr
@@ -153,7 +151,7 @@ def test_damage_is_9_and_nothing_is_removed(run, store, home):
 
 
 def test_many_sessions_are_named_in_part(run, home):
-    with holdfast.open(home / ".holdfast") as store:
+    with holdfast.open(place(home)) as store:
         for n in range(8):
             session = store.session(f"s{n}")
             session.save({"n": n})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from tests.surfaces.cli.places import place
 
 import holdfast
 
@@ -13,7 +14,7 @@ EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\r\nid\t1\tfake\u202egnp.exe\u2028\x08"
 
 @pytest.fixture
 def session(home):
-    with holdfast.open(home / ".holdfast") as store:
+    with holdfast.open(place(home)) as store:
         session = store.session()
         session.save({"k\x1b[31m": EVIL, "raw": EVIL.encode(), "lone": "\ud800"}, EVIL, metadata={"x": EVIL})
         yield session

@@ -8,6 +8,8 @@ import pytest
 
 import holdfast
 
+KEPT_IN = ["sqlite"]
+
 
 def test_a_store_is_made_here_and_found_from_below(run, home, monkeypatch):
     result = run("init")
@@ -77,3 +79,43 @@ def test_the_url_that_is_printed_opens_the_store(run):
 
     with holdfast.open(url, create=False) as store:
         assert store.sessions() == []
+
+
+@pytest.mark.parametrize("place", ["notes.db", "folder"])
+def test_an_empty_file_is_no_store_to_read_and_a_new_one_to_write_and_both_are_said(run, home, place):
+    file = home / place if place.endswith(".db") else home / place / "store.db"
+    file.parent.mkdir(exist_ok=True)
+    file.write_bytes(b"")
+
+    for args in (
+        ["list"],
+        ["show"],
+        ["verify"],
+        ["repair", "-n"],
+        ["stats"],
+        ["undo"],
+        ["tag", "@", "x"],
+        ["clear"],
+        ["gc"],
+    ):
+        result = run(*args, "--store", place)
+        assert result.exit_code == 10, args
+        assert f"error: there is no store at {file}: the file is empty\n" in result.stderr
+        assert f"hint: holdfast init --store {place} makes a store there" in result.stderr
+    assert run("create", "x", "--store", place, "--dry-run").exit_code == 0
+    assert file.read_bytes() == b""
+
+    made = run("create", "x", "--store", place)
+
+    assert made.exit_code == 0
+    assert made.stderr.startswith(f"made a new store in a file that was empty: sqlite:///{file}\n")
+    assert "made a new store" not in run("create", "y", "--store", place).stderr
+
+
+def test_init_says_that_a_file_was_empty(run, home):
+    (home / "notes.db").write_bytes(b"")
+
+    assert run("init", "notes.db").stderr.startswith("made a new store in a file that was empty:\n")
+    assert run("init", "notes.db").stderr.startswith("a store is already there, nothing was changed:\n")
+    (home / "other.db").write_bytes(b"")
+    assert json.loads(run("init", "other.db", "--json").stdout)["created"] is True

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from tests.surfaces.cli.places import place, zero_chunks
 
 import holdfast
 from holdfast.cli import list as listing
+from holdfast.cli._input import parse_time
 
 
 @pytest.fixture
 def store(home):
     """Two sessions with a little of everything."""
-    with holdfast.open(home / ".holdfast") as opened:
+    with holdfast.open(place(home)) as opened:
         session = opened.session()
         session.save(1, "one", tags=["red"], step=1)
         session.save(2, "two", tags=["red", "blue"], step=2, trigger="auto:tool", status="failed")
@@ -114,7 +118,7 @@ def test_a_session_whose_checkpoints_were_all_deleted_is_empty_not_missing(run, 
 
 
 def test_the_default_session_is_missed_where_there_are_only_others(run, home):
-    with holdfast.open(home / ".holdfast") as store:
+    with holdfast.open(place(home)) as store:
         store.session("survey-1").save(1)
 
     result = run("list")
@@ -132,7 +136,7 @@ def test_all_sessions_and_one_session_exclude_each_other(run, where):
 
 def test_a_long_list_comes_page_by_page_and_whole(run, home, monkeypatch):
     monkeypatch.setattr(listing, "_PAGE", 7)
-    with holdfast.open(home / ".holdfast", durability="process") as store:
+    with holdfast.open(place(home), durability="process") as store:
         for n in range(40):
             store.session("a" if n % 2 else "b").save(n, str(n), tags=["even"] if n % 4 == 0 else [])
 
@@ -144,7 +148,7 @@ def test_a_long_list_comes_page_by_page_and_whole(run, home, monkeypatch):
 
 
 def test_a_screen_shows_the_newest_and_says_that_there_are_more(terminal, home):
-    with holdfast.open(home / ".holdfast", durability="process") as store:
+    with holdfast.open(place(home), durability="process") as store:
         session = store.session()
         for n in range(60):
             session.save(n, f"message {n}")
@@ -177,11 +181,79 @@ def test_a_table_of_all_sessions_names_them(terminal):
 
 
 def test_no_state_is_read(run, home):
-    import apsw
-
     run("create", "one", "--metadata", "a=b")
-    database = apsw.Connection(str(home / ".holdfast" / "store.db"))
-    database.execute("UPDATE chunks SET data = zeroblob(length(data))")
-    database.close()
+    zero_chunks(home)
 
     assert messages(run("list")) == ["one"]
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize(
+    "since", ["1h", "30m", "2d", "1h30m", "1.5h", "2 hours ago", "@{1 hour ago}", "@{1h}"]
+)
+def test_since_takes_lengths_and_every_time_of_a_ref(run, since):
+    result = run("list", "--since", since)
+
+    assert messages(result) == ["three", "two", "one"]
+    assert re.fullmatch(r"since: \d{4}-\d\d-\d\dT[\d:.]+Z\n", result.stderr)
+    assert run("timeline", "--since", since).exit_code == 0
+    assert run("list", "--until", since).exit_code == run("timeline", "--until", since).exit_code == 4
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize("time", ["1x", "h", "1", "-1h", "1h ago ago", "@{", "@{soon}", "1h1x"])
+def test_what_is_no_length_and_no_time_is_refused_with_examples(run, time):
+    result = run("list", "--since", time)
+
+    assert result.exit_code == 2
+    assert "code: bad-time\n" in result.stderr
+    assert "hint: write 30m, 1h, 2d, '2 hours ago'" in result.stderr
+
+
+def test_five_pm_is_a_clock_and_five_minutes_are_a_length():
+    before = datetime.now(UTC)
+    clock, _ = parse_time("5pm", "--since")
+    length, _ = parse_time("5m", "--since")
+    after = datetime.now(UTC)
+
+    assert clock.astimezone().hour == 17
+    assert clock <= after
+    assert before <= length + timedelta(minutes=5) <= after
+
+
+@pytest.mark.parametrize(
+    ("ref", "wanted"),
+    [
+        ("#1..@", ["three", "two"]),
+        ("#1..", ["three", "two"]),
+        ("#1..#2", ["two"]),
+        ("side..main", ["three"]),
+        ("main..side", ["aside"]),
+        ("#2", ["two", "one"]),
+        ("@-", ["two", "one"]),
+        ("side", ["aside", "two", "one"]),
+        ("@..@", []),
+    ],
+)
+def test_a_range_or_a_ref_lists_its_history(run, store, ref, wanted):
+    store.session().fork("#2", "side").annotate("@", message="aside")
+
+    result = run("list", ref)
+
+    assert messages(result) == wanted
+    assert [
+        each["message"] for each in json.loads(run("list", ref, "--json").stdout)["checkpoints"]
+    ] == wanted
+    assert result.stderr == ("" if wanted else "nothing is in @..@\n")
+
+
+@pytest.mark.usefixtures("store")
+def test_a_range_goes_with_filters_and_not_with_other_sessions(run):
+    assert messages(run("list", "#1..@", "--tag", "red")) == ["two"]
+    assert messages(run("list", "@", "--step", "2", "--limit", "1")) == ["three"]
+    nothing = run("list", "#2..@", "--tag", "red")
+    assert nothing.exit_code == 4
+    assert "no checkpoint matches --tag red in #2..@" in nothing.stderr
+    assert run("list", "nope..@").exit_code == 4
+    assert "did you mean other?" in run("list", "#1..@", "--session", "othr").stderr
+    assert run("list", "@", "--all-sessions").exit_code == run("list", "@", "--sessions").exit_code == 2

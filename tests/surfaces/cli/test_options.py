@@ -7,9 +7,12 @@ import shlex
 
 import click
 import pytest
+from tests.surfaces.cli.places import on_both, place
 
 import holdfast
 from holdfast.cli import COMMANDS, cli
+
+KEPT_IN = ["sqlite"]
 
 
 @pytest.fixture
@@ -57,9 +60,10 @@ def test_an_empty_variable_is_no_variable(run):
     assert run("list", env={"HOLDFAST_STORE": "", "HOLDFAST_SESSION": ""}).exit_code == 0
 
 
-def test_branch_applies_to_what_is_saved_and_shown(run):
+@on_both
+def test_branch_applies_to_what_is_saved_and_shown(run, home):
     run("create", "on main")
-    with holdfast.open(".holdfast") as store:
+    with holdfast.open(place(home)) as store:
         first = store.session().save({"n": 1}, "second on main").parent
         store.session().save({"n": 2}, "aside", parent=first)
 

@@ -8,6 +8,7 @@ from datetime import datetime
 
 import pytest
 from tests.surfaces.cli.json_schema import FOLDER, load, problems
+from tests.surfaces.cli.places import KINDS, here, place
 
 import holdfast
 
@@ -17,7 +18,7 @@ STATE = {"goal": "x", "pair": (1, 2), "seen": {1}, "raw": b"\x00"}
 @pytest.fixture
 def store(home):
     """Three checkpoints, one with a long message, on a clock that stands still long ago."""
-    with holdfast.open(home / ".holdfast") as opened:
+    with holdfast.open(place(home)) as opened:
         session = opened.session(agent="scout", project="acme")
         session.save(STATE, "first", step=1, tags=["verified", "a"], metadata={"model": "m1"})
         session.save(STATE, "second " + "long " * 40, step=2)
@@ -58,6 +59,8 @@ COMMANDS = {
     "completion": (["completion", "bash"], "completion.schema.json"),
     "config": (["config"], "config.schema.json"),
     "config --explain": (["config", "--explain"], "config.schema.json"),
+    "copy": (["copy", ".holdfast", "copied.db"], "copy.schema.json"),
+    "copy --dry-run": (["copy", "--dry-run", ".holdfast", "copied.db"], "copy.schema.json"),
     "backup --dry-run": (["backup", "copy.db", "--dry-run"], "backup.schema.json"),
     "at": (["at", "now"], "at.schema.json"),
     "at --nearest": (["at", "2020-01-01", "--nearest", "--all"], "at.schema.json"),
@@ -85,7 +88,23 @@ COMMANDS = {
     "annotate --dry-run": (["annotate", "@", "--metadata", "a=b", "--dry-run"], "annotate.schema.json"),
     "delete": (["delete", "@"], "delete.schema.json"),
     "delete --dry-run": (["delete", "#2", "--dry-run"], "delete.schema.json"),
+    "clear": (["clear", "--yes", "--force"], "clear.schema.json"),
+    "clear --dry-run": (["clear", "--force", "--dry-run"], "clear.schema.json"),
+    "list A..B": (["list", "#1..@"], "list.schema.json"),
 }
+
+
+def meant(args):
+    """A command with the store that is in use where it names one."""
+    return [here() if word == ".holdfast" else word for word in args]
+
+
+def on_both(names):
+    """The names of commands with each kind of store that can do them."""
+    pairs = [
+        (kind, name) for name in names for kind in KINDS if (kind, name.split()[0]) != ("postgres", "backup")
+    ]
+    return pytest.mark.parametrize(("kept_in", "name"), pairs, indirect=["kept_in"])
 
 
 NO_ROWS = {"init", "backup", "completion"}
@@ -93,11 +112,11 @@ NO_ROWS = {"init", "backup", "completion"}
 
 
 @pytest.mark.usefixtures("store")
-@pytest.mark.parametrize("name", COMMANDS)
+@on_both(COMMANDS)
 def test_json_is_one_document_that_fits_its_schema(run, name):
     args, schema = COMMANDS[name]
 
-    result = run(*args, "--json")
+    result = run(*meant(args), "--json")
 
     assert result.exit_code == 0, result.stderr
     assert result.stderr == ""
@@ -143,7 +162,7 @@ def test_every_schema_is_checked_by_a_test_and_no_keyword_is_overlooked():
 @pytest.mark.usefixtures("store")
 @pytest.mark.parametrize("args", [args for args, _ in COMMANDS.values() if args[0] not in NO_ROWS])
 def test_data_is_on_stdout_and_talk_on_stderr(run, args):
-    result = run(*args)
+    result = run(*meant(args))
 
     rows = [line for line in result.stdout.splitlines() if "\t" in line]
     assert result.exit_code == 0

@@ -12,6 +12,7 @@ from contextlib import suppress
 
 import pytest
 from tests.surfaces.cli.conftest import PROGRAM
+from tests.surfaces.cli.places import place
 
 import holdfast
 
@@ -20,7 +21,7 @@ MARKED = "sed 's/^/paged: /'"
 
 @pytest.fixture
 def long(home):
-    with holdfast.open(home / ".holdfast", durability="process") as store:
+    with holdfast.open(place(home), durability="process") as store:
         for n in range(30):
             store.session().save({"many": list(range(900))}, f"message {n}")
     return home
@@ -126,7 +127,7 @@ def test_less_is_left_with_q(talk):
 
 
 def test_a_terminal_that_cannot_write_a_sign_gets_it_escaped(talk, home):
-    with holdfast.open(home / ".holdfast", durability="process") as store:
+    with holdfast.open(place(home), durability="process") as store:
         for _ in range(40):
             store.session().save(1, "größe")
 

@@ -10,6 +10,7 @@ from datetime import date
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.surfaces.cli.places import place
 
 import holdfast
 from holdfast.cli._patching import apply_patch, parse_patch
@@ -321,7 +322,7 @@ def test_no_document_does_anything_but_parse_or_be_refused(document):
 
 @pytest.fixture
 def session(home):
-    with holdfast.open(home / ".holdfast") as store:
+    with holdfast.open(place(home)) as store:
         session = store.session()
         session.save({"goal": "x", "pair": (1, 2), "seen": {3}, "tried": [1]}, "by the agent")
         yield session
@@ -404,5 +405,5 @@ def test_patches_beside_each_other_all_arrive(process, home):
         done = list(pool.map(lambda n: process("create", f"{n}", "--patch", "patch.json"), range(8)))
 
     assert [each.stderr for each in done if each.returncode] == []
-    with holdfast.open(home / ".holdfast") as store:
+    with holdfast.open(place(home)) as store:
         assert store.session().load() == {"items": ["x"] * 8}

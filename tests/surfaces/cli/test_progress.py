@@ -31,6 +31,30 @@ print("data")
 """
 
 
+MEASURED = """
+import time
+from holdfast.cli import _progress
+from holdfast.cli._settings import Settings
+
+_progress.FIRST = _progress.EVERY = 0.01
+sizes = iter([None, 10, 50])
+reached = []
+def measure():
+    reached.append(next(sizes, 100))
+    return reached[-1]
+with _progress.progress(Settings(), "copying", 100, unit="bytes", measure=measure):
+    while 100 not in reached:
+        time.sleep(0.01)
+"""
+
+
+def test_work_that_reports_nothing_is_measured(talk):
+    screen = talk([sys.executable, "-c", MEASURED]).screen
+
+    for line in ("0%  0 B of", "10%  10 B of", "50%  50 B of", "100%  100 B of"):
+        assert f"copying  {line} 100 B  " in screen
+
+
 def command(*words):
     return [sys.executable, "-c", PROGRAM, *words]
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.surfaces.cli.conftest import PROGRAM
+from tests.surfaces.cli.places import place
 
 import holdfast
 from holdfast import Keep
@@ -18,7 +19,7 @@ QUESTION = "Go on? [y/N] "
 
 @pytest.fixture
 def store(home):
-    with holdfast.open(home / ".holdfast") as opened:
+    with holdfast.open(place(home)) as opened:
         session = opened.session()
         for n in range(6):
             session.save({"n": n}, f"number {n}", step=n, tags=["golden"] if n == 1 else [])
@@ -135,7 +136,7 @@ def test_nothing_to_remove_is_said_and_needs_no_answer(run, terminal, more):
     result = run("prune", "--keep-last", "5", *more)
 
     assert result.exit_code == 0
-    assert "nothing to remove: all 1 checkpoints are kept" in result.stderr
+    assert "nothing to remove: the one checkpoint is kept" in result.stderr
     assert len(result.stdout.splitlines()) == 1
     assert "Undo" not in result.stderr
     seen = terminal("prune", "--keep-last", "5", *more, both=True, NO_COLOR="1")
@@ -207,7 +208,7 @@ def test_a_session_that_is_not_there_is_4_with_the_near_name(run):
 
 
 def test_per_agent_prunes_all_its_sessions_and_says_how_to_undo_each(run, home, terminal):
-    with holdfast.open(home / ".holdfast") as store:
+    with holdfast.open(place(home)) as store:
         for n in range(8):
             store.session(f"s {n % 2}", agent="scout").save({"n": n}, f"number {n}", step=n)
         words = ["prune", "--at-most", "3", "--per", "agent", "--session", "s 0"]
@@ -236,7 +237,7 @@ def test_a_session_that_was_named_is_named_in_the_way_back(run, store):
 
 def test_hostile_text_is_harmless(terminal, home):
     evil = "\x1b]0;owned\x07\x1b[2J\x9b31m\r\nid\t1\tfake\u202e\u2028\x08"
-    with holdfast.open(home / ".holdfast") as store:
+    with holdfast.open(place(home)) as store:
         for _ in range(3):
             store.session("s").save({}, evil, tags=["t"])
     seen = terminal("prune", "--at-most", "1", "--session", "s", "--yes", "--color", "never", both=True)

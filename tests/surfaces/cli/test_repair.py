@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.surfaces.cli.conftest import PROGRAM
 from tests.surfaces.cli.json_schema import load, problems
-from tests.unit.store.damage import spoil
+from tests.surfaces.cli.places import content, on_sqlite, place, zero_chunks
 
 import holdfast
 from holdfast.storage.records import CheckpointId
@@ -20,15 +20,15 @@ QUESTION = "Go on? [y/N] "
 
 @pytest.fixture
 def path(home):
-    with holdfast.open(home / ".holdfast") as store:
+    with holdfast.open(place(home)) as store:
         for n in range(4):
             store.session("alpha").save({"n": n, "noise": os.urandom(5000)}, f"number {n}")
         store.session("beta").save({"n": 0}, "of beta")
-    return home / ".holdfast" / "store.db"
+    return place(home)
 
 
 @pytest.fixture
-def damaged(path):
+def damaged(path, home):
     """The ids of two that are lost: one in the middle, and the head."""
     lost = []
     for seq in (2, 4):
@@ -37,7 +37,7 @@ def damaged(path):
             with store._backend.reader() as reader:
                 row = reader.checkpoint(CheckpointId(bytes.fromhex(checkpoint.id)))
                 assert row is not None
-        spoil(path, "UPDATE chunks SET data = zeroblob(length(data)) WHERE hash = ?", row.root)
+        zero_chunks(home, row.root)
         lost.append(checkpoint.id)
     return lost
 
@@ -52,10 +52,10 @@ def seqs(path):
         return [each.seq for each in store.session("alpha").log()]
 
 
-def test_a_dry_run_says_what_the_run_does_and_changes_nothing(run, path, damaged):
-    before = path.read_bytes()
+def test_a_dry_run_says_what_the_run_does_and_changes_nothing(run, home, path, damaged):
+    before = content(home)
     dry = fields(run("repair", "--dry-run"))
-    assert path.read_bytes() == before
+    assert content(home) == before
     done = fields(run("repair", "--yes"))
 
     assert done.pop("kept_aside") != dry.pop("kept_aside") == ""
@@ -66,25 +66,26 @@ def test_a_dry_run_says_what_the_run_does_and_changes_nothing(run, path, damaged
     assert run("verify").exit_code == 0
 
 
+@on_sqlite
 def test_the_store_as_it_was_is_kept(run, path, damaged):
     del damaged
     result = run("repair", "--yes")
     aside = fields(result)["kept_aside"]
 
-    assert Path(aside).parent == path.parent
+    assert Path(aside).parent == path
     assert result.stderr == f"the store as it was: {aside}\n"
     assert Path(aside).stat().st_size > 10_000
 
 
-def test_without_a_terminal_it_is_20_and_names_the_option(run, path, damaged):
+def test_without_a_terminal_it_is_20_and_names_the_option(run, home, damaged):
     del damaged
-    before = path.read_bytes()
+    before = content(home)
     for more in ([], ["--json"]):
         result = run("repair", *more)
         assert (result.exit_code, result.stdout) == (20, "")
         assert "--yes does it without asking" in result.stderr
         assert "written anew with 3 checkpoints, 2 checkpoints left out" in result.stderr
-    assert path.read_bytes() == before
+    assert content(home) == before
 
 
 def test_on_a_terminal_the_lost_ones_are_shown_first_and_then_it_asks(talk, path, damaged):
@@ -95,7 +96,7 @@ def test_on_a_terminal_the_lost_ones_are_shown_first_and_then_it_asks(talk, path
     assert seen.exit_code == 0
     table, _, rest = seen.screen.partition(QUESTION)
     for each in damaged:
-        assert re.search(rf"^{each[:8]}  alpha", table, re.MULTILINE)
+        assert re.search(rf"^lost +{each[:8]} #\d of session alpha", table, re.MULTILINE)
     assert re.search(r"^lost         2 checkpoints left out$", rest, re.MULTILINE)
     assert re.search(r"^branch       main of session alpha moves from \w{8} to \w{8}$", rest, re.MULTILINE)
     assert "the store as it was: " in rest
@@ -113,14 +114,15 @@ def test_json_fits_its_schema(run, damaged):
     assert report["moved"][0]["before"] == damaged[1]
 
 
+@pytest.mark.usefixtures("path")
 @pytest.mark.parametrize("more", [[], ["--yes"], ["--dry-run"]])
-def test_a_store_that_is_whole_is_left_alone(run, path, more):
-    before = path.read_bytes()
+def test_a_store_that_is_whole_is_left_alone(run, home, more):
+    before = content(home)
     result = run("repair", *more)
 
     assert fields(result)["needed"] == "no"
     assert "nothing is damaged: there is nothing to repair" in result.stderr
-    assert path.read_bytes() == before
+    assert content(home) == before
     assert json.loads(run("repair", *more, "--json").stdout)["dry_run"] == ("--dry-run" in more)
 
 
@@ -131,3 +133,38 @@ def test_a_store_that_is_whole_is_left_alone(run, path, more):
 )
 def test_what_cannot_be_meant_is_said(run, words, exit_code):
     assert run("repair", *words).exit_code == exit_code
+
+
+@on_sqlite
+@pytest.mark.parametrize("at", [0, 16])
+def test_a_dry_run_promises_nothing_where_the_first_page_is_destroyed(run, path, at):
+    path /= "store.db"
+    # The magic number, and the size of pages: SQLite takes no such file for a database.
+    content = bytearray(path.read_bytes())
+    content[at : at + 2] = b"\0\0"
+    path.write_bytes(content)
+
+    tried = {" ".join(args): run("repair", *args) for args in ([], ["--dry-run"], ["--yes"])}
+
+    for args, result in tried.items():
+        assert result.exit_code == 9, args
+        assert result.stdout == ""
+        assert (
+            "its first page is not readable, and without that nothing can be put in its place"
+            in result.stderr
+        )
+        assert "bring the store back from a backup" in result.stderr
+    assert path.read_bytes() == content
+    assert run("verify").exit_code == 1
+
+
+@on_sqlite
+def test_a_first_page_that_can_be_replaced_is(run, path):
+    path /= "store.db"
+    content = bytearray(path.read_bytes())
+    content[100:4000] = bytes(3900)
+    path.write_bytes(content)
+
+    assert fields(run("repair", "--dry-run"))["kept"] == "5"
+    assert fields(run("repair", "--yes"))["kept"] == "5"
+    assert run("verify").exit_code == 0

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from tests.surfaces.cli.places import place
 
 from holdfast.backends.registry import connect
 from holdfast.store import Store
@@ -56,7 +57,7 @@ def verbs(home, monkeypatch):
         time.time() - 3 * 3600,
     ]
     clock = [0.0]
-    backend = connect(home / ".holdfast", durability="power", create=True, timeout=10)
+    backend = connect(place(home), durability="power", create=True, timeout=10)
     with Store(backend, clock=lambda: int(clock[0] * 1_000_000)) as store:
         session = store.session()
         saved = []

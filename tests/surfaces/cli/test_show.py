@@ -7,6 +7,7 @@ import os
 from fractions import Fraction
 
 import pytest
+from tests.surfaces.cli.places import place
 from tests.unit.store.damage import chunk_of, spoil
 
 import holdfast
@@ -14,7 +15,7 @@ import holdfast
 
 @pytest.fixture
 def session(home):
-    with holdfast.open(home / ".holdfast") as store:
+    with holdfast.open(place(home)) as store:
         session = store.session()
         for n in range(1, 6):
             session.save({"n": n}, f"save {n}", tags=["odd"] if n % 2 else [])
@@ -71,7 +72,7 @@ def test_a_state_of_great_depth_is_shown(process, home):
     deep: object = []
     for _ in range(5000):
         deep = [deep]
-    with holdfast.open(home / ".holdfast") as store:
+    with holdfast.open(place(home)) as store:
         store.session().save(deep)
 
     for args in (["show", "--json"], ["show"], ["show", "--state", "--json"]):
@@ -92,7 +93,7 @@ def test_a_part_of_the_state_is_shown_by_its_path(run):
 
 @pytest.mark.parametrize("options", [[], ["--json"]])
 def test_numbers_too_long_for_python_to_write_out_are_shown_all_the_same(run, home, options):
-    with holdfast.open(home / ".holdfast") as store:
+    with holdfast.open(place(home)) as store:
         long = 2**20_000
         store.session().save([{long, 1}, {frozenset([long])}, Fraction(long, 3), range(long)])
     shown = run("show", *options)
@@ -126,3 +127,67 @@ def test_recover_of_what_is_whole_says_nothing(run, tmp_path):
 
     result = run("show", "--recover", "--state", "--store", str(path))
     assert (result.stdout, result.stderr) == ('{"step": 1}\n', "")
+
+
+@pytest.mark.parametrize(
+    ("path", "error", "hint"),
+    [
+        ("nope", "there is no 'nope' in state", "its keys are: messages, plan"),
+        (
+            "plan.stesp",
+            "there is no 'stesp' in state['plan']",
+            "did you mean steps? its keys are: steps, goal",
+        ),
+        (
+            "plan.stesp[0].x",
+            "there is no 'stesp' in state['plan']",
+            "did you mean steps? its keys are: steps, goal",
+        ),
+        (
+            "messages[7]",
+            "there is no [7] in state['messages'], a list of 2 items",
+            "items are [0] to [1], or [-1] for the last",
+        ),
+        (
+            "messages.first",
+            "there is no ['first'] in state['messages'], a list of 2 items",
+            "items are [0] to [1]",
+        ),
+        (
+            "plan.steps[0]",
+            "there is no [0] in state['plan']['steps'], a list of 0 items",
+            "state['plan']['steps'] is empty",
+        ),
+        (
+            "messages[0].x",
+            "there is no ['x'] in state['messages'][0], which is of type int",
+            "the path ends at state",
+        ),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 3000])
+def test_a_part_that_is_not_there_is_named_with_its_nearest_keys(run, home, path, error, hint, size):
+    with holdfast.open(place(home)) as store:
+        # Small states stand whole; of large ones only what is asked for is read.
+        filler = {f"goal {n}": "x" * 50 for n in range(1, size)}
+        state = {"messages": [1, 2], "plan": {"steps": [], "goal": filler}}
+        store.session().save(state)
+
+    result = run("show", "--path", path)
+
+    assert result.exit_code == 4
+    assert f"error: {error}\n" in result.stderr
+    assert f"hint: {hint}" in result.stderr
+    assert "code: path-missing\n" in result.stderr
+    near = json.loads(run("show", "--path", path, "--json").stderr)["error"]["candidates"]
+    assert near == (["steps"] if "steps?" in hint else [])
+
+
+def test_many_keys_are_not_all_listed_and_hostile_ones_stay_text(run, home):
+    with holdfast.open(place(home)) as store:
+        store.session().save({**{f"key-{n:03}": n for n in range(40)}, "\x1b[31m": 1})
+
+    result = run("show", "--path", "nothing")
+
+    assert "key-009 and 31 more" in result.stderr
+    assert "\x1b" not in result.stderr

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+KEPT_IN = ["sqlite"]
+
 HEAVY = {
     "asyncio",
     "anyio",

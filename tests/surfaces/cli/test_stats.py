@@ -6,6 +6,7 @@ import json
 import re
 
 import pytest
+from tests.surfaces.cli.places import place
 
 import holdfast
 from holdfast.cli import stats as counting
@@ -13,7 +14,7 @@ from holdfast.cli import stats as counting
 
 @pytest.fixture
 def store(home):
-    with holdfast.open(home / ".holdfast") as opened:
+    with holdfast.open(place(home)) as opened:
         scout = opened.session("scout-1", agent="scout", project="acme")
         for n in range(5):
             scout.save({"text": "all the same " * 500, "n": n}, f"number {n}")

@@ -7,9 +7,10 @@ import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from tests.surfaces.cli.places import place
 
 import holdfast
-from holdfast.backends.sqlite.backend import SqliteBackend
+from holdfast.backends.registry import connect
 from holdfast.cli import timeline
 from holdfast.cli._terminal import lasted
 
@@ -35,11 +36,7 @@ def clock():
 @pytest.fixture
 def store(home, clock):
     """Two days of work on two branches, and another session."""
-    with holdfast.open(home / ".holdfast"):
-        pass
-    backend = SqliteBackend.open(
-        home / ".holdfast" / "store.db", durability="process", create=True, timeout=10
-    )
+    backend = connect(place(home), durability="process", create=True, timeout=10)
     with holdfast.Store(backend, clock=clock) as opened:
         session = opened.session()
         session.save(1, "first", tags=["good"])
@@ -159,7 +156,7 @@ def test_the_order_is_that_of_the_clocks(run, store, clock):
 
 
 def test_a_screen_shows_the_newest_and_says_that_there_are_more(terminal, home):
-    with holdfast.open(home / ".holdfast", durability="process") as store:
+    with holdfast.open(place(home), durability="process") as store:
         session = store.session()
         for n in range(60):
             session.save(n, f"message {n}")
@@ -199,7 +196,7 @@ def test_an_empty_store_is_no_error(run):
 
 def test_hostile_text_can_neither_break_nor_fake_a_row(terminal, run, home):
     evil = "\x1b[2J\r\nSunday 2026-11-15, UTC+00:00\n@ 12:00:00\t\u202efake\u2028x"
-    with holdfast.open(home / ".holdfast") as store:
+    with holdfast.open(place(home)) as store:
         store.session().save(1, evil)
 
     seen = terminal("timeline", "--color", "never", width=200)

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.surfaces.cli.places import place
 
 import holdfast
 from holdfast.cli import COMMANDS
@@ -62,7 +63,7 @@ def test_they_do_what_the_comments_say(taken, home):
     assert "restore #1" in said["undo"].stdout
     assert said["tree"].stdout.count("\n") == 3
     assert "a first name" in said["at"].stdout
-    with holdfast.open(home / ".holdfast", create=False) as store:
+    with holdfast.open(place(home), create=False) as store:
         session = store.session()
         assert [each.name for each in session.branches()] == ["main", "wild-idea"]
         assert session.load()["tried"] == ["moor", "bollard"]

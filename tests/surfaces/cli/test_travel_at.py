@@ -6,6 +6,7 @@ import json
 from datetime import UTC, datetime
 
 import pytest
+from tests.surfaces.cli.places import place
 
 from holdfast.backends.registry import connect
 from holdfast.store import Store
@@ -18,7 +19,7 @@ def store(home, monkeypatch):
     """Saved at 10:00:00, 10:03:12 and 10:04:00 UTC; a side branch at 10:03:30."""
     monkeypatch.setenv("TZ", "UTC")
     clock = [0.0]
-    backend = connect(home / ".holdfast", durability="power", create=True, timeout=10)
+    backend = connect(place(home), durability="power", create=True, timeout=10)
     with Store(backend, clock=lambda: int(clock[0] * 1_000_000)) as opened:
         session = opened.session()
         clock[0] = DAY.replace(hour=10).timestamp()

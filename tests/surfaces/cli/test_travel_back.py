@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
+from tests.surfaces.cli.places import name, place
 
 import holdfast
 
 
 @pytest.fixture
 def store(home):
-    with holdfast.open(home / ".holdfast") as opened:
+    with holdfast.open(place(home)) as opened:
         for n in (1, 2, 3):
             opened.session().save({"n": n, "pair": (1, 2)}, f"step {n}", step=n)
         yield opened
@@ -154,3 +156,87 @@ def test_a_restore_under_load_is_not_a_conflict(run, store, monkeypatch):
     assert result.exit_code == 0, result.stderr
     monkeypatch.undo()
     assert store.session().checkpoint("@-").trigger == "restore"
+
+
+def hint_of(result):
+    return re.search(r"^hint: (.*)$", result.stderr, re.MULTILINE)[1]
+
+
+def test_an_undo_that_is_blocked_names_the_operation_and_what_leads_on(run, store):
+    run("tag", "#1", "a")
+    run("restore", "#2")
+    run("create", "more")
+
+    result = run("undo")
+
+    assert result.exit_code == 5
+    assert (
+        "error: undo stops at operation 2: restore #2 on branch 'main' as #4 cannot be undone: "
+        in result.stderr
+    )
+    assert hint_of(result) == (
+        "to go back to where it was before: holdfast restore '#3'; "
+        "holdfast restore REF always works, holdfast timeline shows each REF ('#3' is one)"
+    )
+    assert [line.split("\t")[0] for line in run("undo", "--list").stdout.splitlines()] == ["2", "1"]
+    assert run("restore", "#3").exit_code == 0
+    assert state(run) == 3
+    assert "#3" in terminal_text(run("timeline").stdout)
+
+
+def terminal_text(rows):
+    """The numbers of a timeline in a pipe, as a person writes them."""
+    return [f"#{line.split(chr(9))[1]}" for line in rows.splitlines()]
+
+
+@pytest.mark.usefixtures("store")
+def test_an_undo_whose_checkpoints_are_gone_names_the_operation_and_what_leads_on(run, home):
+    run("tag", "#1", "a")
+    run("delete", "#2")
+    run("gc", "--keep-days", "0", "--confirm", name(home))
+
+    result = run("undo", "--session", "default")
+
+    assert result.exit_code == 4
+    assert "code: undo-gone\n" in result.stderr
+    assert re.search(r"error: undo stops at operation 2: delete \S+ cannot be undone: ", result.stderr)
+    assert hint_of(result).endswith(
+        "; holdfast restore --session default REF always works, "
+        "holdfast timeline --session default shows each REF ('#3' is one)"
+    )
+
+
+@pytest.mark.usefixtures("store")
+def test_an_undo_past_a_forget_names_it_and_what_leads_on(run, home):
+    run("tag", "#1", "a")
+    run("forget", "#1", "--confirm", name(home))
+
+    result = run("undo")
+
+    assert result.exit_code == 4
+    assert "error: undo stops at operation 2: forget at " in result.stderr
+    assert "holdfast restore REF always works" in hint_of(result)
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize(
+    ("done", "way"),
+    [
+        (
+            ["branch", "--rename", "main", "trunk"],
+            "holdfast branch --rename 'trunk' 'main' gives the branch its name back",
+        ),
+        (
+            ["branch", "--delete", "main", "--force", "--yes"],
+            "holdfast fork '#3' begins a branch there again",
+        ),
+    ],
+)
+def test_the_way_on_is_a_command(run, done, way):
+    run(*done)
+    run("create", "more", "--branch", "trunk" if "--rename" in done else "main")
+
+    result = run("undo")
+
+    assert result.exit_code == 5, result.stderr
+    assert hint_of(result).startswith(way)

@@ -7,13 +7,14 @@ import sys
 
 import pytest
 from tests.surfaces.cli.conftest import PROGRAM
+from tests.surfaces.cli.places import place
 
 import holdfast
 
 
 @pytest.fixture
 def store(home):
-    with holdfast.open(home / ".holdfast") as opened:
+    with holdfast.open(place(home)) as opened:
         for n in (1, 2):
             opened.session().save({"n": n}, f"step {n}")
         yield opened
@@ -110,7 +111,7 @@ def test_a_branch_in_use_that_is_gone_is_an_error_that_says_where_to_go(run, sto
     store.session("lost", branch="solo").delete("solo")
     gone = run("show", "--session", "lost")
     assert gone.exit_code == 4
-    assert "holdfast switch NAME goes to one" in gone.stderr
+    assert "holdfast switch --session lost NAME goes to one" in gone.stderr
 
 
 def test_branches_are_listed_renamed_and_deleted(run, store):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 
 import pytest
+from tests.surfaces.cli.places import place
 
 import holdfast
 
 
 @pytest.fixture
 def store(home):
-    with holdfast.open(home / ".holdfast") as opened:
+    with holdfast.open(place(home)) as opened:
         for n in (1, 2, 3):
             opened.session().save({"n": n}, f"step {n}", tags=["verified"] if n < 3 else ())
         yield opened.session()
@@ -55,7 +56,7 @@ def test_the_tags_of_a_session_are_listed_with_what_they_name(run, terminal, sto
 
 
 def test_without_any_tag_the_list_says_how_to_make_one(run, home):
-    with holdfast.open(home / ".holdfast") as opened:
+    with holdfast.open(place(home)) as opened:
         opened.session().save(1)
 
     assert (run("tag").exit_code, run("tag").stdout) == (0, "")
@@ -64,7 +65,7 @@ def test_without_any_tag_the_list_says_how_to_make_one(run, home):
 
 
 def test_tags_are_counted_over_more_than_one_page(run, home):
-    with holdfast.open(home / ".holdfast", durability="process") as opened:
+    with holdfast.open(place(home), durability="process") as opened:
         session = opened.session()
         session.save(0, tags=["old"])
         for n in range(1100):
@@ -127,3 +128,27 @@ def test_a_checkpoint_where_branches_part_needs_force(run, store):
     assert run("delete", "#2").exit_code == 2
     assert run("delete", "#2", "--force").exit_code == 0
     assert [each.seq for each in store.log("side")] == [4, 1]
+
+
+@pytest.mark.parametrize(
+    ("args", "wanted"),
+    [
+        (["@"], "holdfast tag @ NAME"),
+        (["#1"], "holdfast tag '#1' NAME"),
+        (["tag:verified"], "holdfast tag tag:verified NAME"),
+        (["main~2"], "holdfast tag 'main~2' NAME"),
+        (["golden"], "holdfast tag @ golden for the newest one, holdfast tag REF golden for another"),
+        (["@", "--remove"], "holdfast tag --remove @ NAME"),
+        (
+            ["two words"],
+            "holdfast tag @ 'two words' for the newest one, holdfast tag REF 'two words' for another",
+        ),
+    ],
+)
+def test_a_word_alone_is_told_its_place(run, args, wanted):
+    run("create", "x")
+
+    result = run("tag", *args)
+
+    assert result.exit_code == 2
+    assert f"hint: first the checkpoint, then its labels: {wanted}\n" in result.stderr

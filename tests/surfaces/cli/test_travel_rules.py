@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 
-import apsw
 import pytest
+from tests.surfaces.cli.places import content, here, place
 
 import holdfast
 
@@ -16,7 +16,7 @@ EVIL = "\x1b[31mred\r\nid\t1\u202e"
 @pytest.fixture
 def store(home):
     """Three checkpoints on main, a branch `side` whose tip is in use nowhere else, and one operation to redo."""
-    with holdfast.open(home / ".holdfast") as opened:
+    with holdfast.open(place(home)) as opened:
         session = opened.session()
         for n in (1, 2, 3):
             session.save({"n": n}, f"step {n}", tags=["verified"] if n == 1 else ())
@@ -43,16 +43,8 @@ CHANGES = [
     ["annotate", "@", "--message", "better", "--metadata", "a=b"],
     ["delete", "#2", "--force"],
     ["delete", "@", "--force"],
+    ["clear", "--force", "--yes"],
 ]
-
-
-def content(home):
-    """Every row of every table."""
-    database = apsw.Connection(str(home / ".holdfast" / "store.db"))
-    tables = [name for (name,) in database.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
-    rows = {name: sorted(map(repr, database.execute(f'SELECT * FROM "{name}"'))) for name in tables}
-    database.close()
-    return rows
 
 
 def plan_of(result):
@@ -66,7 +58,7 @@ def test_a_dry_run_tells_the_same_plan_and_changes_nothing(run, store, args):
     assert content(store) == before
 
     # The same operation twice, on two copies of the store.
-    run("backup", "copy.db")
+    assert run("copy", here(), "copy.db").exit_code == 0
     real = run(*args)
     real_json = json.loads(run(*args, "--json", "--store", "copy.db").stdout)
 
@@ -200,7 +192,7 @@ def test_no_hint_of_the_command_line_is_written_in_python(run, store):
     run("restore", "#1")
     run("create", "more")
     blocked = run("undo")
-    with holdfast.open(store / ".holdfast") as opened:
+    with holdfast.open(place(store)) as opened:
         opened.session("gone").save(1)
         opened.session("gone").clear()
     hints += [blocked.stderr, run("show", "--session", "gone").stderr]
@@ -212,7 +204,7 @@ def test_no_hint_of_the_command_line_is_written_in_python(run, store):
 
 
 def test_hostile_text_stays_text(terminal, run, home):
-    with holdfast.open(home / ".holdfast") as opened:
+    with holdfast.open(place(home)) as opened:
         session = opened.session()
         session.save({"n": 1}, EVIL, tags=["x"])
         session.save({"n": 2}, EVIL)

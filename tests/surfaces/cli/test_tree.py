@@ -7,6 +7,7 @@ import re
 from textwrap import dedent
 
 import pytest
+from tests.surfaces.cli.places import place, zero_chunks
 
 import holdfast
 
@@ -16,7 +17,7 @@ EVIL = "\x1b[2J\r\n@ 00000000  #99  now  main  \u202eevil\u2028○ fake\tx"
 @pytest.fixture
 def store(home):
     """A session with two branches, a pin, a tag, a removed checkpoint and a long stretch."""
-    with holdfast.open(home / ".holdfast", durability="process") as opened:
+    with holdfast.open(place(home), durability="process") as opened:
         session = opened.session()
         for n in range(1, 21):
             session.save(n, f"step {n}", tags=["good"] if n == 16 else [])
@@ -164,7 +165,7 @@ def test_json_has_the_lineage_and_the_lanes(run, store):
 
 
 def test_hostile_text_can_neither_break_nor_fake_a_row(terminal, run, home):
-    with holdfast.open(home / ".holdfast") as store:
+    with holdfast.open(place(home)) as store:
         session = store.session()
         session.save(1, EVIL)
         session.save(2, "fine", tags=["○ #7 @"])
@@ -201,11 +202,7 @@ def test_nothing_to_draw_is_said_and_what_is_missing_is_an_error(run, home):
 
 @pytest.mark.usefixtures("store")
 def test_colour_decorates_the_columns_and_no_state_is_read(terminal, home):
-    import apsw
-
-    database = apsw.Connection(str(home / ".holdfast" / "store.db"))
-    database.execute("UPDATE chunks SET data = zeroblob(length(data))")
-    database.close()
+    zero_chunks(home)
 
     seen = terminal("tree")
 

@@ -9,7 +9,8 @@ import sys
 
 import pytest
 from tests.surfaces.cli.json_schema import load, problems
-from tests.unit.store.damage import flip, spoil
+from tests.surfaces.cli.places import change_message, on_sqlite, place, zero_chunks
+from tests.unit.store.damage import flip
 
 import holdfast
 from holdfast.storage.records import CheckpointId
@@ -18,22 +19,22 @@ from holdfast.storage.records import CheckpointId
 @pytest.fixture
 def path(home):
     """Where a store is that nobody has open: three checkpoints each in two sessions."""
-    with holdfast.open(home / ".holdfast") as store:
+    with holdfast.open(place(home)) as store:
         for name in ("alpha", "beta"):
             for n in range(3):
                 store.session(name).save({"n": n, "noise": os.urandom(5000)}, f"number {n}")
-    return home / ".holdfast" / "store.db"
+    return place(home)
 
 
 @pytest.fixture
-def damaged(path):
+def damaged(path, home):
     """The same with the state of the second checkpoint of alpha gone wrong; its id."""
     with holdfast.open(path) as store:
         checkpoint = store.session("alpha").checkpoint("#2")
         with store._backend.reader() as reader:
             row = reader.checkpoint(CheckpointId(bytes.fromhex(checkpoint.id)))
             assert row is not None
-    spoil(path, "UPDATE chunks SET data = zeroblob(length(data)) WHERE hash = ?", row.root)
+    zero_chunks(home, row.root)
     return checkpoint.id
 
 
@@ -50,7 +51,7 @@ def test_a_store_that_is_whole_is_0_and_says_what_was_looked_at(run, terminal, q
     assert result.stderr == ""
     (row,) = [line.split("\t") for line in result.stdout.splitlines()]
     assert row[:2] == ["summary", "ok"]
-    assert row[5].startswith("6 checkpoints of 2 sessions")
+    assert row[5].startswith("checked 6 checkpoints of 2 sessions")
     assert row[5].endswith("nothing is damaged")
     assert ("chunk" in row[5]) == (not quick)
     seen = terminal("verify", *quick, NO_COLOR="1")
@@ -67,7 +68,7 @@ def test_damage_is_1_and_the_checkpoint_is_named(run, damaged):
     assert rows[-1][:2] == ["summary", "damaged"]
     assert {len(row) for row in rows} == {6}
     assert result.stderr == (
-        "hint: holdfast repair --dry-run shows how it puts what is whole in its place and sets 1 checkpoint aside\n"
+        "next: holdfast repair --dry-run shows what a repair keeps and what it leaves out\n"
     )
 
 
@@ -108,26 +109,74 @@ def test_a_schema_that_takes_anything_would_show_nothing():
     assert problems({"type": "other"}, schema) != []
 
 
-def test_a_terminal_gets_tables(terminal, damaged):
-    seen = terminal("verify", both=True, NO_COLOR="1")
+def test_a_terminal_gets_each_finding_once_and_then_what_it_comes_to(terminal, damaged):
+    seen = terminal("verify", "--store", ".holdfast", both=True, NO_COLOR="1")
 
     assert seen.exit_code == 1
-    assert re.search(r"^KIND +WHAT +WHY$", seen.screen, re.MULTILINE)
-    assert re.search(rf"^{damaged[:8]}  alpha +#2  lost  ", seen.screen, re.MULTILINE)
-    assert "1 problem, 1 checkpoint cannot be loaded" in seen.screen
+    head, found, empty, summary, after = seen.screen.splitlines()
+    assert re.fullmatch(r"RESULT +WHAT +WHY", head)
+    assert re.match(rf"lost +{damaged[:8]} #2 of session alpha +its state cannot be read: ", found)
+    assert empty == ""
+    assert re.fullmatch(r"checked 6 checkpoints of 2 sessions, \d+ chunks: 5 fine, 1 lost", summary)
+    assert after == (
+        "next: holdfast repair --store .holdfast --dry-run shows what a repair keeps and what it leaves out"
+    )
 
 
-def test_the_operation_log_and_rows_are_looked_at_too(run, path):
-    spoil(path, "UPDATE checkpoints SET message = 'other' WHERE session = (SELECT min(session) FROM checkpoints) "
-                "AND seq = 1")  # fmt: skip
+def test_many_that_one_page_keeps_from_being_read_are_one_line(terminal, run, path):
+    flip(path / "store.db", 300)
+
+    seen = terminal("verify", both=True, width=200, NO_COLOR="1")
+
+    assert re.search(r"^damaged +page 1 of ", seen.screen, re.MULTILINE)
+    for name in ("alpha", "beta"):
+        assert (
+            len(re.findall(rf"^repairable +3 checkpoints of session {name} ", seen.screen, re.MULTILINE)) == 1
+        )
+    assert "0 fine, 0 lost, 6 that a repair brings back, 1 other thing damaged" in seen.screen
+    rows = [line.split("\t") for line in run("verify").stdout.splitlines()]
+    assert {row[4] for row in rows if row[0] == "damaged"} == {"repairable"}
+
+
+def test_rows_that_cannot_be_read_count_as_checked(run, home, path):
+    for name in ("alpha", "beta"):
+        with holdfast.open(path) as store:
+            first = store.session(name).checkpoint("#1")
+        change_message(home, first.id)
+
+    rows = [line.split("\t") for line in run("verify").stdout.splitlines()]
+
+    assert sum(row[0] == "damaged" for row in rows) == 2
+    assert rows[-1][5].startswith("checked 6 checkpoints of 2 sessions")
+    assert ": 4 fine, 2 lost" in rows[-1][5]
+
+
+@on_sqlite
+def test_where_no_repair_can_help_none_is_promised(run, path):
+    flip(path / "store.db", 0)
+
+    result = run("verify")
+
+    assert result.exit_code == 1
+    assert "\tunreachable\t" in result.stdout
+    assert "6 unreachable" in result.stdout
+    assert "repair" not in result.stderr
+    assert "from a backup" in result.stderr
+
+
+def test_the_operation_log_and_rows_are_looked_at_too(run, home, path):
+    with holdfast.open(path) as store:
+        first = store.session("alpha").checkpoint("#1")
+    change_message(home, first.id)
     result = run("verify", "--quick")
 
     assert result.exit_code == 1
     assert "\t1\t" in result.stdout
 
 
+@on_sqlite
 def test_a_store_that_other_commands_cannot_open_is_looked_at_all_the_same(run, path):
-    flip(path, 300)
+    flip(path / "store.db", 300)
 
     assert run("list").exit_code == 9
     assert "holdfast verify says what is lost" in run("list").stderr

@@ -7,18 +7,21 @@ import os
 import re
 import signal
 import subprocess
+import time
 from contextlib import contextmanager
 
 import pytest
 from tests.surfaces.cli.conftest import PROGRAM
 from tests.surfaces.cli.json_schema import load, problems
+from tests.surfaces.cli.places import place
 
 import holdfast
+from holdfast import Store
 
 
 @pytest.fixture
 def store(home):
-    with holdfast.open(home / ".holdfast") as opened:
+    with holdfast.open(place(home)) as opened:
         opened.session().save({"n": 0}, "before")
         yield opened
 
@@ -183,3 +186,65 @@ def test_it_ends_by_itself_when_nothing_came(home, store):
     )
 
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.fixture
+def aged(home):
+    """Checkpoints of two days ago, of an hour ago and of now, in two sessions."""
+    backend = holdfast.open(place(home))._backend
+    now = time.time_ns() // 1000
+    for age, session in ((48, "a"), (1, "b"), (0, "a")):
+        store = Store(backend, clock=lambda age=age: now - age * 3_600_000_000)
+        store.session(session).save({"age": age}, f"{age} hours old")
+    backend.close()
+    return home
+
+
+@pytest.mark.usefixtures("aged")
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        (["--since", "2h"], ["1 hours old", "0 hours old"]),
+        (["--since", "90m"], ["1 hours old", "0 hours old"]),
+        (["--since", "30m"], ["0 hours old"]),
+        (["--since", "7d"], ["48 hours old", "1 hours old", "0 hours old"]),
+        (["--since", "@{2 hours ago}"], ["1 hours old", "0 hours old"]),
+        (["--since", "now"], []),
+        (["--since", "7d", "--session", "a"], ["48 hours old", "0 hours old"]),
+        (["--since", "#1", "--session", "a"], ["0 hours old"]),
+        (["--after", "#1", "--session", "a"], ["0 hours old"]),
+    ],
+    ids=" ".join,
+)
+def test_since_takes_times_besides_a_ref(run, words, wanted):
+    result = run("watch", *words, "--timeout", "0")
+
+    assert result.exit_code == 0, result.stderr
+    assert [line.split("\t")[9] for line in result.stdout.splitlines()] == wanted
+    assert ("since: " in result.stderr) == ("#1" not in words)
+
+
+@pytest.mark.usefixtures("store")
+def test_what_is_neither_a_time_nor_a_ref_names_both(run):
+    for word, code in (("soonish", 4), ("not a ref", 2)):
+        result = run("watch", "--since", word, "--timeout", "0")
+        assert result.exit_code == code
+        assert "a time is written 30m, 1h, 2d, '2 hours ago' or 2026-11-15" in result.stderr
+    assert run("watch", "--since", "1h", "--after", "@").exit_code == 2
+
+
+def test_what_comes_later_follows_what_was_saved_since(home, store):
+    with subprocess.Popen(
+        [*PROGRAM, "watch", "--since", "1h", "--timeout", "60"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=home,
+    ) as child:
+        assert child.stdout is not None
+        first = child.stdout.readline()
+        store.session().save({"n": 1}, "later")
+        second = child.stdout.readline()
+        child.terminate()
+
+    assert (first.split("\t")[9], second.split("\t")[9]) == ("before\n", "later\n")

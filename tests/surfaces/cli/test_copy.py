@@ -1,0 +1,149 @@
+"""`holdfast copy`."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+from tests.surfaces.cli.places import here, place
+
+import holdfast
+
+
+@pytest.fixture
+def store(home):
+    with holdfast.open(place(home)) as opened:
+        for name in ("default", "other"):
+            for n in range(3):
+                opened.session(name).save({"n": n}, f"step {n}")
+        yield opened
+
+
+def fields(result):
+    return dict(line.split("\t") for line in result.stdout.splitlines())
+
+
+@pytest.mark.usefixtures("store")
+def test_a_copy_is_a_store_with_the_same_checkpoints(run):
+    result = run("copy", here(), "copy.db")
+
+    assert result.exit_code == 0, result.stderr
+    assert fields(result)["checkpoints"] == "6"
+    assert run("list", "--all", "--store", "copy.db").stdout == run("list", "--all").stdout
+    assert run("verify", "--store", "copy.db").exit_code == 0
+
+
+def test_the_next_copy_has_what_is_new(run, store):
+    run("copy", here(), "copy.db")
+    store.session("other").save({"n": 9})
+
+    again = json.loads(run("copy", here(), "copy.db", "--json").stdout)
+
+    assert {each["id"]: each["status"] for each in again["sessions"]} == {
+        "default": "unchanged",
+        "other": "updated",
+    }
+    assert again["checkpoints"] == 1
+    assert json.loads(run("copy", here(), "copy.db", "--json").stdout)["chunks"] == 0
+
+
+@pytest.mark.usefixtures("store")
+def test_sessions_can_be_named_several_times_and_before_the_command(run):
+    run("copy", here(), "one.db", "--session", "other")
+    run("--session", "default", "copy", here(), "two.db", "--session", "other")
+
+    for path, names in (("one.db", ["other"]), ("two.db", ["default", "other"])):
+        with holdfast.open(path, create=False) as copied:
+            assert [each.id for each in copied.sessions()] == names
+
+
+def test_a_session_of_the_environment_is_not_meant(run, store, monkeypatch):
+    monkeypatch.setenv("HOLDFAST_SESSION", "other")
+
+    assert fields(run("copy", here(), "copy.db"))["sessions"] == str(len(store.sessions()))
+
+
+@pytest.mark.usefixtures("store")
+def test_a_session_that_is_not_there_is_named_with_its_near_names(run, home):
+    result = run("copy", here(), "copy.db", "--session", "othr")
+
+    assert result.exit_code == 4
+    assert "did you mean other" in result.stderr
+    assert not (home / "copy.db").exists()
+
+
+@pytest.mark.usefixtures("store")
+def test_a_dry_run_says_the_same_and_makes_nothing(run, home):
+    dry = run("copy", here(), "copy.db", "-n")
+
+    assert dry.exit_code == 0
+    assert not (home / "copy.db").exists()
+    assert "nothing was changed" in dry.stderr
+    real = run("copy", here(), "copy.db")
+    assert dry.stderr.splitlines()[0] == real.stderr.splitlines()[0]
+    for name in ("sessions", "new", "checkpoints", "changed", "removed"):
+        assert fields(dry)[name] == fields(real)[name]
+
+
+@pytest.mark.usefixtures("store")
+def test_a_session_that_is_another_one_is_a_conflict_and_nothing_is_written(run):
+    with holdfast.open("copy.db") as other:
+        other.session("other").save({"mine": True})
+
+    result = run("copy", here(), "copy.db")
+
+    assert result.exit_code == 5
+    assert "code: history-differs" in result.stderr
+    with holdfast.open("copy.db") as other:
+        assert [each.id for each in other.sessions()] == ["other"]
+
+
+@pytest.mark.usefixtures("store")
+def test_a_target_that_is_ahead_is_named(run):
+    run("copy", here(), "copy.db")
+    with holdfast.open("copy.db") as copied:
+        copied.session("other").save({"ahead": 1})
+
+    result = run("copy", here(), "copy.db")
+
+    assert result.exit_code == 0
+    assert fields(result)["ahead"] == "1"
+    assert "ahead of the source, and was left alone: other" in result.stderr
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["copy", ".holdfast"],
+        ["copy", ".holdfast", ".holdfast"],
+        ["copy", ".holdfast", "copy.db", "--store", "x.db"],
+        ["copy", ".holdfast", "copy.db", "--branch", "main"],
+        ["copy", ".holdfast", "ftp://somewhere"],
+    ],
+)
+def test_what_cannot_be_meant_is_refused(run, words):
+    assert run(*(here() if word == ".holdfast" else word for word in words)).exit_code == 2
+
+
+def test_without_a_source_nothing_is_made(run, home):
+    assert run("copy", "nowhere.db", "copy.db").exit_code == 10
+    assert list(home.iterdir()) == []
+
+
+@pytest.mark.usefixtures("store")
+def test_people_read_sentences_and_see_progress(talk, home):
+    # The same program with less patience: a store that takes half a second to copy would show nothing more.
+    program = "from holdfast.cli import _progress, main; _progress.FIRST = 0.000001; main()"
+    with holdfast.open(place(home)) as store:
+        import os
+
+        store.session().save({"noise": os.urandom(20_000_000)})
+
+    shown = talk([sys.executable, "-c", program, "copy", ".holdfast", "one.db"])
+
+    assert shown.exit_code == 0
+    assert "copying" in shown.screen
+    assert "7 copied" in shown.screen
+    assert "2 new" in shown.screen
