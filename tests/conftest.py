@@ -4,22 +4,31 @@
         require("strace")
 
 skips where strace cannot run; with HOLDFAST_REQUIRE=all (as `.ci/run` sets it) it fails instead, so that
-nothing goes untested in silence.
+nothing goes untested in silence. `postgres`, `postgres_url` and `postgres_place` are of a real server
+(tests/services/postgres.py).
 """
 
 from __future__ import annotations
 
+import compileall
 import importlib.util
 import os
 import platform
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from tests.services.postgres import Server
 
 # No deadlines and no "too slow": a busy machine is no bug. The count of examples is what differs.
 _COMMON = settings(deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
@@ -31,6 +40,10 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.enviro
 # Read before the environment is cleaned.
 _REQUIRED = os.environ.get("HOLDFAST_REQUIRE", "").split(",")
 
+_MEMORY = Path("/dev/shm")
+
+_SCHEMAS = count(1)
+
 # Being installed is not enough for these: containers often forbid them.
 _PROBES = {
     "strace": ["strace", "-f", "-o", os.devnull, "true"],
@@ -40,7 +53,9 @@ _PROBES = {
 
 @cache
 def _why_missing(service: str) -> str | None:
-    """Why a service cannot be used here, or None. A service is a command or a Python package."""
+    """Why a service cannot be used here, or None. A service is a command, a Python package or "postgres"."""
+    if service == "postgres":
+        return _why_no_postgres()
     if importlib.util.find_spec(service) is not None:
         return None
     if shutil.which(service) is None:
@@ -52,9 +67,17 @@ def _why_missing(service: str) -> str | None:
     return None if done.returncode == 0 else f"{service} does not work here: {done.stderr.strip()}"
 
 
+def _why_no_postgres() -> str | None:
+    if importlib.util.find_spec("psycopg") is None:
+        return "psycopg is not installed"
+    from tests.services.postgres import installations
+
+    return None if installations() else "PostgreSQL's programs are not installed"
+
+
 @pytest.fixture(scope="session")
 def require() -> Callable[[str], None]:
-    """Call it with the name of a command or a Python package that the test cannot do without."""
+    """Call it with the name of a command, package or service that the test cannot do without."""
 
     def check(service: str) -> None:
         reason = _why_missing(service)
@@ -67,13 +90,67 @@ def require() -> Callable[[str], None]:
     return check
 
 
+@pytest.fixture(scope="session")
+def postgres(require: Callable[[str], None]) -> Iterator[Server]:
+    """One server for all tests of this process, fast rather than durable. To kill one, start a `Server` of your own."""
+    require("postgres")
+    from tests.services.postgres import Server
+
+    with Server(fsync=False) as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_url(postgres: Server) -> Iterator[str]:
+    """A database of that server that nobody else has used, removed after the test."""
+    url = postgres.fresh_database()
+    yield url
+    postgres.drop_database(url)
+
+
+@pytest.fixture(scope="session")
+def _shared_database(postgres: Server) -> str:
+    return postgres.fresh_database()
+
+
+@pytest.fixture
+def postgres_place(postgres: Server, _shared_database: str) -> Iterator[str]:
+    """The URL of a schema that nobody has used: half the price of a database of its own. It goes after the test."""
+    from tests.services.postgres import drop_schemas
+
+    # By the socket, where the superuser is not asked for its password: logging in is most of what a command costs.
+    name = f"t_{next(_SCHEMAS)}"
+    database = postgres.url(_shared_database.rpartition("/")[2], by_socket=True)
+    yield f"{database}&schema={name}"
+    drop_schemas(database, name)
+
+
+@pytest.fixture
+def memory_folder(tmp_path: Path) -> Iterator[Path]:
+    """A folder in memory where there is such a place: a kill leaves the same behind, and syncs cost nothing there."""
+    # Containers often have 64 MB of it, which is too little for a store per kill.
+    if not os.access(_MEMORY, os.W_OK) or shutil.disk_usage(_MEMORY).free < 2**30:
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(prefix="holdfast-", dir=_MEMORY) as made:
+        yield Path(made)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _compiled() -> None:
+    # Hundreds of tests start Python anew. Where it may not write bytecode, each would compile holdfast once more.
+    package = importlib.util.find_spec("holdfast")
+    for folder in (package and package.submodule_search_locations) or []:
+        compileall.compile_dir(folder, quiet=2)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _clean_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     # Once for the session: a test that needs a variable sets it with monkeypatch, which puts it back.
     home = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:
         for name in os.environ:
-            if name.startswith("HOLDFAST_"):
+            if name.startswith(("HOLDFAST_", "PG")):  # PGHOST and its like
                 patch.delenv(name)
         patch.setenv("HOME", str(home))
         patch.setenv("XDG_CONFIG_HOME", str(home / ".config"))

@@ -24,8 +24,8 @@ class Collecting(MemoryBackend):
         self.kind = kind
 
     @contextmanager
-    def collection(self, *, dry_run=False):
-        with super().collection(dry_run=dry_run) as sound:
+    def collection(self, *, dry_run=False, stale_after=None):
+        with super().collection(dry_run=dry_run, stale_after=stale_after) as sound:
             yield self.kind(sound._lock, sound._newest, sound._writable, sound._epoch)
 
 
@@ -142,11 +142,42 @@ def test_a_collection_that_is_wrong_is_caught(kind, test, arguments):
 
 class OpensAnEpochToCount(MemoryBackend):
     @contextmanager
-    def collection(self, *, dry_run=False):
-        with super().collection() as real:
+    def collection(self, *, dry_run=False, stale_after=None):
+        with super().collection(stale_after=stale_after) as real:
             if dry_run:
                 real._writable = None
             yield real
+
+
+class BeginsBesideOthers(MemoryBackend):
+    def collection(self, *, dry_run=False, stale_after=None):
+        return super().collection(dry_run=dry_run)
+
+
+class WaitsForTheDead(MemoryBackend):
+    def collection(self, *, dry_run=False, stale_after=None):
+        return super().collection(dry_run=dry_run, stale_after=None if stale_after is None else 3600)
+
+
+class TakesNothingBack(MemoryBackend):
+    def __init__(self):
+        super().__init__()
+        setattr(self._signs, "end", lambda epoch: None)  # noqa: B010
+
+
+class TakesBackForOthers(MemoryBackend):
+    def __init__(self):
+        super().__init__()
+        setattr(self._signs, "end", lambda epoch: setattr(self._signs, "_seen", None))  # noqa: B010
+
+
+class CountsAsOneAtWork(MemoryBackend):
+    @contextmanager
+    def collection(self, *, dry_run=False, stale_after=None):
+        with super().collection(dry_run=dry_run, stale_after=stale_after) as sound:
+            if dry_run:
+                self._signs.give(sound._epoch)
+            yield sound
 
 
 class StampsOnlyWhatIsNew(MemoryBackend):
@@ -188,8 +219,8 @@ class Standing(MemoryBackend):
             del self.bases[name]
 
     @contextmanager
-    def collection(self, *, dry_run=False):
-        with super().collection(dry_run=dry_run) as sound:
+    def collection(self, *, dry_run=False, stale_after=None):
+        with super().collection(dry_run=dry_run, stale_after=stale_after) as sound:
             backend, sweep = self, sound.sweep
             # The youngest go first: what stood on a chunk is gone before it.
             setattr(sound, "_gone", lambda moment: MemoryCollection._gone(sound, moment)[::-1])  # noqa: B010
@@ -222,6 +253,12 @@ class WritesNothingOut(Standing):
     ("broken", "test", "arguments"),
     [
         (OpensAnEpochToCount, "test_a_dry_run_does_not_end_a_collection", {}),
+        (BeginsBesideOthers, "test_one_that_nobody_asked_for_begins_only_where_no_other_is_under_way", {}),
+        (WaitsForTheDead, "test_one_that_has_not_shown_itself_for_long_is_taken_over", {}),
+        (TakesNothingBack, "test_one_that_nobody_asked_for_begins_only_where_no_other_is_under_way", {}),
+        (TakesNothingBack, "test_one_that_was_left_by_an_error_is_not_under_way", {}),
+        (TakesBackForOthers, "test_one_that_was_asked_for_begins_whoever_is_at_work", {}),
+        (CountsAsOneAtWork, "test_a_dry_run_takes_no_notice_of_others_and_gives_none", {}),
         (StampsOnlyWhatIsNew, MEANWHILE, {"how": "found again", "when": "before sweeping"}),
         (StampsOnlyWhatIsNew, MEANWHILE, {"how": "found again on its base", "when": "between sweeps"}),
         (DoesNotStampBases, MEANWHILE, {"how": "built on", "when": "before sweeping"}),
@@ -249,8 +286,8 @@ class HarmedByLeaving(MemoryBackend):
     """Sweeps what is left when a collection is left."""
 
     @contextmanager
-    def collection(self, *, dry_run=False):
-        with super().collection(dry_run=dry_run) as sound:
+    def collection(self, *, dry_run=False, stale_after=None):
+        with super().collection(dry_run=dry_run, stale_after=stale_after) as sound:
             try:
                 yield sound
             except ZeroDivisionError:

@@ -19,8 +19,10 @@ from holdfast.backends.rows import Row
 from holdfast.errors import IntegrityError
 from holdfast.objects.compression import RAW, compress, damaged, expand
 from holdfast.objects.deltas import DELTA, grow, shrink
+from holdfast.objects.links import refers
+from holdfast.objects.squeezed import SqueezedChunk
 from holdfast.objects.streams import STREAM, VersionStream, unfold
-from holdfast.storage.records import Chunk, ChunkHash
+from holdfast.storage.records import Chunk, ChunkHash, NewChunk
 
 MAX_DEPTH: Final = 32
 """Differences on each other. Twice as many would save 7 % of a growing conversation and read the last part of it at
@@ -37,7 +39,11 @@ _WORTH_A_STREAM: Final = 512
 class PackedChunk:
     """A chunk ready to be written: whole, as what it adds to another chunk, or not packed because it is there."""
 
-    chunk: Chunk
+    chunk: NewChunk
+    size_bytes: int
+    """Its plain bytes."""
+    refers: bool
+    """Whether it may refer to others."""
     codec: int = RAW
     data: bytes | None = None
     stream: VersionStream | None = None
@@ -48,9 +54,14 @@ class PackedChunk:
     """Of the row that was written; 0 where none was."""
     depth: int = 0
 
+    def make_whole(self) -> None:
+        """Pack it to stand alone: what it was to stand on, or was itself, is not there."""
+        self.codec, self.data = _compressed(self.chunk)
+        self.stream = self.last = None
+
 
 def pack(
-    chunks: Sequence[Chunk],
+    chunks: Iterable[NewChunk],
     roots: Collection[ChunkHash],
     recent: RecentChunks,
     present: Collection[ChunkHash],
@@ -64,7 +75,7 @@ def pack(
         present: Chunks that are in the store.
     """
     return [
-        PackedChunk(chunk) if chunk.hash in present else _pack(chunk, chunk.hash in roots, recent)
+        _packed(chunk) if chunk.hash in present else _pack(chunk, chunk.hash in roots, recent)
         for chunk in chunks
     ]
 
@@ -72,48 +83,71 @@ def pack(
 def remember(packed: Iterable[PackedChunk], recent: RecentChunks) -> None:
     """Keep what the next save builds on, after the commit."""
     for each in packed:
-        recent.put(each.chunk.hash, each.chunk.data, each.depth if each.number else None)
+        # The others are many and large: those that are built on will be read.
+        if isinstance(each.chunk, Chunk):
+            recent.put(each.chunk.hash, each.chunk.data, each.depth if each.number else None)
         if each.stream is not None and each.number and each.data is not None:
             recent.put_stream(
                 each.chunk.hash,
-                OpenStream(each.stream, each.number, each.depth, each.data, len(each.chunk.data)),
+                OpenStream(each.stream, each.number, each.depth, each.data, each.size_bytes),
             )
 
 
-def _pack(chunk: Chunk, is_root: bool, recent: RecentChunks) -> PackedChunk:  # noqa: FBT001 - one of two ways
-    streamed = is_root and len(chunk.data) >= _WORTH_A_STREAM
-    if chunk.base is None:
-        return _whole(chunk, streamed=streamed)
-    last = recent.take_stream(chunk.base) if streamed else None
-    if last is not None:
-        return _next_version(chunk, last)
-    base = recent.get(chunk.base)
-    if base is None or not _can_carry(base):
-        return _whole(chunk, streamed=streamed)
-    delta = shrink(chunk.data, base.data)
-    return _whole(chunk, streamed=streamed) if delta is None else PackedChunk(chunk, DELTA, delta)
+def _pack(chunk: NewChunk, is_root: bool, recent: RecentChunks) -> PackedChunk:  # noqa: FBT001 - one of two ways
+    if chunk.base is None and not is_root:
+        return _packed(chunk, *_compressed(chunk))
+    # Once: it may be made anew each time.
+    plain = chunk.data
+    streamed = is_root and len(plain) >= _WORTH_A_STREAM
+    if chunk.base is not None:
+        last = recent.take_stream(chunk.base) if streamed else None
+        if last is not None:
+            return _next_version(chunk, plain, last)
+        base = recent.get(chunk.base)
+        if base is not None and _can_carry(base):
+            delta = shrink(plain, base.data)
+            if delta is not None:
+                return _packed(chunk, DELTA, delta)
+    return _new_stream(chunk, plain) if streamed else _packed(chunk, *_compressed(chunk))
 
 
 def _can_carry(base: Known) -> bool:
     return base.depth is None or base.depth < MAX_DEPTH
 
 
-def _next_version(chunk: Chunk, last: OpenStream) -> PackedChunk:
-    settled = last.depth >= _SETTLED and 2 * len(chunk.data) < last.size_bytes
-    if last.depth < MAX_DEPTH and not settled and last.stream.has_room(chunk.data):
-        blocks = last.stream.add(chunk.data)
+def _next_version(chunk: NewChunk, plain: bytes, last: OpenStream) -> PackedChunk:
+    settled = last.depth >= _SETTLED and 2 * len(plain) < last.size_bytes
+    if last.depth < MAX_DEPTH and not settled and last.stream.has_room(plain):
+        blocks = last.stream.add(plain)
         if blocks is not None:
-            return PackedChunk(chunk, STREAM, blocks, last.stream, last)
-    return _whole(chunk, streamed=True)
+            return _packed(chunk, STREAM, blocks, last.stream, last)
+    return _new_stream(chunk, plain)
 
 
-def _whole(chunk: Chunk, *, streamed: bool) -> PackedChunk:
-    if streamed:
-        stream = VersionStream()
-        blocks = stream.add(chunk.data) if stream.has_room(chunk.data) else None
-        if blocks is not None:
-            return PackedChunk(chunk, STREAM, blocks, stream)
-    return PackedChunk(chunk, *compress(chunk.data))
+def _new_stream(chunk: NewChunk, plain: bytes) -> PackedChunk:
+    stream = VersionStream()
+    blocks = stream.add(plain) if stream.has_room(plain) else None
+    if blocks is None:
+        return _packed(chunk, *_compressed(chunk))
+    return _packed(chunk, STREAM, blocks, stream)
+
+
+def _packed(
+    chunk: NewChunk,
+    codec: int = RAW,
+    data: bytes | None = None,
+    stream: VersionStream | None = None,
+    last: OpenStream | None = None,
+) -> PackedChunk:
+    if isinstance(chunk, SqueezedChunk):
+        return PackedChunk(chunk, chunk.size_bytes, chunk.refers, codec, data, stream, last)
+    plain = chunk.data
+    return PackedChunk(chunk, len(plain), refers(plain), codec, data, stream, last)
+
+
+def _compressed(chunk: NewChunk) -> tuple[int, bytes]:
+    """The codec and the bytes of a whole chunk."""
+    return (chunk.codec, chunk.packed) if isinstance(chunk, SqueezedChunk) else compress(chunk.data)
 
 
 def plain_of(name: ChunkHash, chain: Sequence[Row]) -> bytes:

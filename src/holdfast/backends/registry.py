@@ -1,4 +1,4 @@
-"""Which backend a target names: a path, `sqlite:///path` or `memory:`.
+"""Which backend a target names: a path, `sqlite:///path`, `postgresql://...` or `memory:`.
 
 As in SQLAlchemy, what follows `sqlite:///` is the path: `sqlite:///notes.db` is relative and `sqlite:////srv/notes.db`
 absolute. A backend and its driver are imported only when a target asks for them.
@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from holdfast.errors import ErrorCode, InvalidInputError, UnsupportedError
 from holdfast.storage.ports import Backend
+
+if TYPE_CHECKING:
+    from holdfast.backends.postgres import PostgresBackend
 
 FILE_NAME = "store.db"
 """The store inside a folder."""
 
 _FILE_SUFFIXES = {".db", ".sqlite", ".sqlite3"}
 _SQLITE = "sqlite:///"
-_KNOWN = "a folder, a file ending in .db, sqlite:///path, or memory:"
+_KNOWN = (
+    "a folder, a file ending in .db, sqlite:///path, postgresql://user:password@host/database, or memory:"
+)
 
 
 def connect(
@@ -33,7 +38,7 @@ def connect(
 
     Raises:
         InvalidInputError: The target names no kind of store that there is (`bad-url`).
-        UnsupportedError: It names one that this version does not have.
+        UnsupportedError: It names one whose driver is not installed.
     """
     if isinstance(target, str):
         scheme, separator, _ = target.partition("://")
@@ -42,10 +47,9 @@ def connect(
 
             return MemoryBackend()
         if scheme in ("postgresql", "postgres") and separator:
-            raise UnsupportedError(
-                "this version of holdfast keeps stores in SQLite files, not in PostgreSQL",
-                code=ErrorCode.NOT_SUPPORTED,
-                hint="use a folder, or a file ending in .db",
+            backend = _postgres()
+            return backend.open(
+                target, durability=durability, create=create, timeout=timeout, damaged=damaged
             )
         # Path.expanduser raises where there is no such home; this leaves the text as it is.
         plain = os.path.expanduser(target)  # noqa: PTH111
@@ -55,6 +59,37 @@ def connect(
     return SqliteBackend.open(
         store_file(target), durability=durability, create=create, timeout=timeout, damaged=damaged
     )
+
+
+def migrate_target(target: str | Path, *, dry_run: bool, timeout: float) -> tuple[str, list[str]]:
+    """Bring the tables of a store to this version: its URL, and the steps that were, or would be, taken."""
+    is_server = isinstance(target, str) and target.startswith(("postgresql://", "postgres://"))
+    if not is_server:
+        # A SQLite file has one format; opening it says whether it is ours.
+        backend = connect(target, durability="power", create=False, timeout=timeout)
+        backend.close()
+        return backend.url, []
+    opened = _postgres().open(str(target), durability="power", create=False, timeout=timeout, damaged=True)
+    try:
+        steps = opened.migrate(dry_run=dry_run)
+    finally:
+        opened.close()
+    return opened.url, [f"{step.number:04} {step.name}" for step in steps]
+
+
+def _postgres() -> type[PostgresBackend]:
+    try:
+        from holdfast.backends.postgres import PostgresBackend
+    except ImportError as error:
+        # Without a name: psycopg is there, and the library that it needs is not.
+        if error.name is not None and error.name.partition(".")[0] not in ("psycopg", "psycopg_pool"):
+            raise
+        raise UnsupportedError(
+            "a store in PostgreSQL needs the driver psycopg and its pool, and one of them is not installed",
+            code=ErrorCode.NOT_SUPPORTED,
+            hint="pip install 'holdfast[postgres]'",
+        ) from error
+    return PostgresBackend
 
 
 def store_file(path: Path) -> Path:

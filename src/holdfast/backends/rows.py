@@ -95,7 +95,10 @@ def checkpoint_from(row: Row) -> CheckpointRow:
         CheckpointId(checkpoint),
         session,
         branch,
-        tuple(CheckpointId(parents[at : at + _ID_BYTES]) for at in range(0, len(parents), _ID_BYTES)),
+        # Nearly all have one.
+        (CheckpointId(parents),)
+        if len(parents) == _ID_BYTES
+        else tuple([CheckpointId(parents[at : at + _ID_BYTES]) for at in range(0, len(parents), _ID_BYTES)]),
         ChunkHash(root),
         # From created_at to size_bytes, in the same order here and there.
         *row[8:21],

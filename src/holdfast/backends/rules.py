@@ -8,8 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.errors import ConflictError, ErrorCode, InvalidInputError, NotFoundError, StateError
-from holdfast.storage.records import Batch, CheckpointId, CheckpointRow, Edit, Guard, Operation, SessionRow
+from holdfast.errors import (
+    ConflictError,
+    ErrorCode,
+    IntegrityError,
+    InvalidInputError,
+    NotFoundError,
+    StateError,
+)
+from holdfast.storage.copying import Adoption
+from holdfast.storage.records import (
+    Batch,
+    CheckpointId,
+    CheckpointRow,
+    ChunkHash,
+    Edit,
+    Guard,
+    Operation,
+    SessionRow,
+)
 
 
 def check_batch(batch: Batch) -> None:
@@ -22,6 +39,29 @@ def check_batch(batch: Batch) -> None:
     for operation in batch.operations:
         if operation.session != session:
             raise _unfit(session, f"operation {operation.number}")
+
+
+def check_adoption(batch: Adoption) -> None:
+    """Refuse rows of more than one session: they would be stored under the wrong one."""
+    session = batch.session.id
+    named = [(row.session, f"checkpoint {row.id.hex()[:12]}") for row in batch.checkpoints]
+    named += [(each.session, f"branch {each.name!r}") for each in batch.branches or ()]
+    named += [(each.session, f"operation {each.number}") for each in batch.operations]
+    if batch.expected is not None:
+        named.append((batch.expected.id, "the session that is expected"))
+    for name, what in named:
+        if name != session:
+            raise _unfit(session, what)
+
+
+def chunk_gone(chunk: ChunkHash) -> ConflictError:
+    """The error for an adoption that counts on a chunk which the store does not have."""
+    return ConflictError(
+        f"the store no longer has chunk {chunk.hex()[:12]}, which was there when it was looked for",
+        code=ErrorCode.CHUNKS_GONE,
+        hint="copy again: the next time it is sent",
+        chunk=chunk.hex(),
+    )
 
 
 def claim_session(current: SessionRow | None, batch: Batch) -> SessionRow:
@@ -122,6 +162,16 @@ def store_closed(url: str) -> StateError:
         code=ErrorCode.STORE_CLOSED,
         hint="open it again with holdfast.open()",
         url=url,
+    )
+
+
+def store_damaged(where: str, why: str) -> IntegrityError:
+    """What is at this path or address is not what was written to it."""
+    return IntegrityError(
+        f"the store {where} is damaged: {why}",
+        code=ErrorCode.STORE_DAMAGED,
+        hint="open(damaged=True): store.verify() says what is lost, store.repair() keeps the rest; or go to a backup",
+        path=where,
     )
 
 

@@ -11,7 +11,7 @@ import pytest
 from holdfast.backends.memory import MemoryBackend
 from holdfast.backends.registry import connect, store_file
 from holdfast.backends.sqlite import SqliteBackend
-from holdfast.errors import ErrorCode, InvalidInputError, UnsupportedError
+from holdfast.errors import BackendError, ErrorCode, InvalidInputError
 from holdfast.storage.ports import Backend
 
 
@@ -115,10 +115,26 @@ def test_a_name_that_is_not_utf8_is_refused() -> None:
 
 
 @pytest.mark.parametrize("scheme", ["postgresql", "postgres"])
-def test_postgresql_is_not_there_yet(scheme: str) -> None:
-    with pytest.raises(UnsupportedError) as caught:
-        opened(f"{scheme}://user:secret@host/db")
-    assert caught.value.code is ErrorCode.NOT_SUPPORTED
+@pytest.mark.parametrize("missing", ["psycopg", "psycopg_pool"])
+def test_postgresql_without_its_driver_says_what_to_install(scheme: str, missing: str) -> None:
+    code = (
+        "import sys; from holdfast.backends.registry import connect; from holdfast.errors import UnsupportedError\n"
+        f"sys.modules[{missing!r}] = None\n"
+        f"try: connect('{scheme}://me:secret@host/db', durability='power', create=True, timeout=1.0)\n"
+        "except UnsupportedError as error: print(error.to_dict())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert "'not-supported'" in done.stdout, done.stderr
+    assert "pip install 'holdfast[postgres]'" in done.stdout
+    assert "secret" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("scheme", ["postgresql", "postgres"])
+def test_postgresql_is_found_by_its_scheme(scheme: str) -> None:
+    pytest.importorskip("psycopg_pool")
+    with pytest.raises(BackendError) as caught:
+        connect(f"{scheme}://me:secret@127.0.0.1:1/db", durability="process", create=True, timeout=0.1)
+    assert caught.value.code is ErrorCode.SERVER_GONE
     assert "secret" not in str(caught.value.to_dict())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections import Counter
 
 import apsw
@@ -10,7 +11,7 @@ import pytest
 
 import holdfast
 from holdfast.backends.sqlite import collecting
-from holdfast.errors import BackendError, ErrorCode, IntegrityError
+from holdfast.errors import BackendError, ConflictError, ErrorCode, IntegrityError
 from holdfast.storage.records import Batch, Claim, Query, Swept
 from holdfast.testing.conformance.chains import saved, saved_as_parts, versions
 from holdfast.testing.conformance.collecting import collect, mark_roots, sweep_all, there
@@ -177,3 +178,59 @@ def test_one_sweep_writes_no_more_than_so_many_anew(tmp_path, monkeypatch):
 def hidden_rows(opened):
     with opened._backend.reader() as reader:
         return [row for row in reader.checkpoints(Query(include_hidden=True)) if row.hidden]
+
+
+def set_sign(path, value):
+    """As if a collection had shown itself at that time, in seconds."""
+    connection = apsw.Connection(str(path), vfs="cksmvfs")
+    try:
+        connection.execute("INSERT OR REPLACE INTO counters (name, value) VALUES ('collecting', ?)", (value,))
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize("ago", [3600, -3600])
+def test_a_collection_that_died_does_not_count_for_ever(store, path, ago):
+    """Nor one whose clock was far ahead."""
+    saved(store, versions(3))
+    set_sign(path, int(time.time()) - ago)
+    with store.collection(stale_after=600):
+        pass
+    set_sign(path, int(time.time()))
+    with pytest.raises(ConflictError), store.collection(stale_after=600):
+        pass
+
+
+def test_a_collection_shows_itself_while_it_marks(store, path, monkeypatch):
+    """Marking writes nothing else to the store, and may take longer than others would wait for a sign."""
+    rows = saved(store, versions(3))
+    with store.collection() as collection:
+        set_sign(path, int(time.time()) - 3600)
+        collection.mark([rows[0].root])
+        with store.collection(dry_run=True) as trial:
+            trial._shown = 0
+            trial.mark([rows[0].root])
+        # Seldom enough: a sign is a commit of its own.
+        check_idle(store)
+        monkeypatch.setattr(collecting, "_SIGN_EVERY", 0)
+        collection.mark([rows[0].root])
+        with pytest.raises(ConflictError):
+            check_idle(store)
+
+
+def test_a_sign_that_cannot_be_given_ends_nothing(store, path, monkeypatch):
+    monkeypatch.setattr(collecting, "_SIGN_EVERY", 0)
+    rows = saved(store, versions(3))
+    with store.collection() as collection:
+
+        def locked(_):
+            raise BackendError("somebody else", code=ErrorCode.STORE_LOCKED, hint="wait")
+
+        monkeypatch.setattr(collection, "_transaction", locked)
+        collection.mark([each.root for each in rows])
+
+
+def check_idle(store):
+    """Whether an automatic collection would begin, without beginning one."""
+    with store.reader() as reader:
+        collecting.check_nobody_collects(reader._connection, 600)

@@ -419,7 +419,7 @@ def test_rows_are_read_and_written_in_the_order_of_the_schema(path: Path, store:
     connection = apsw.Connection(str(path), vfs="cksmvfs")
     columns = [row[1] for row in connection.execute("PRAGMA table_info(checkpoints)")]
     connection.close()
-    written = [name.strip('"') for name in rows._CHECKPOINT_COLUMNS]
+    written = [name.strip('"') for name in rows.CHECKPOINT_COLUMNS]
     assert columns == ["position", "session", *written]
     assert columns[rows.METADATA_FIELD - 1] == "metadata"
     assert columns[rows.ADDED_FIELD - 1] == "added_metadata"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from holdfast.backends.sqlite import SqliteBackend
 from holdfast.backends.sqlite.query import to_sql
-from holdfast.storage.records import Query
+from holdfast.storage.records import CheckpointId, Query
 from holdfast.testing.rows import batch, row, save
 
 from .conftest import Open
@@ -40,6 +40,9 @@ def plan(path: Path, query: Query) -> str:
         (Query(session="s", step=3), "checkpoints_by_step (session=? AND step=?)"),
         (Query(session="s", step=3, limit=1), "checkpoints_by_step (session=? AND step=?)"),
         (Query(session="s", key="k"), "checkpoints_by_key (session=? AND key=?)"),
+        (Query(session="s", prev=CheckpointId(b"x" * 32)), "checkpoints_by_prev (session=? AND prev=?)"),
+        (Query(session="s", prev=CheckpointId(b"")), "checkpoints_by_prev (session=? AND prev=?)"),
+        (Query(session="s", prev=CheckpointId(b"x"), limit=9), "checkpoints_by_prev (session=? AND prev=?)"),
         (Query(project="p"), "sessions_by_project (project=?)"),
         (Query(project="p", since=1), "checkpoints_by_time (session=? AND created_at>?)"),
         (
@@ -91,6 +94,7 @@ FILTERS = {
     "status": TEXT,
     "trigger": TEXT,
     "key": TEXT,
+    "prev": st.binary(min_size=32, max_size=32),
     "id_prefix": st.text("0123456789abcdef", max_size=64),
     "step": st.integers(0, 2**40),
     "seq": st.integers(0, 9),

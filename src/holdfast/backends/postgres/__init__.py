@@ -1,0 +1,38 @@
+"""A store in a PostgreSQL database: for any number of machines.
+
+backend.py      PostgresBackend: the port, joined from the parts below
+address.py      the URL: what libpq gets of it, what is ours, what may be shown
+connecting.py   one connection: login, settings, poolers
+pooling.py      connections shared by threads, through restarts of the server and forks
+schema.sql      the tables of a new store; migrations/ leads older ones there
+creation.py     a schema becomes a store; an existing one is recognized
+write.py        a batch becomes rows, in one round trip
+view.py         one read transaction
+read.py         the questions that are asked in it
+query.py        a Query becomes SQL
+chunks.py       the chunk table
+collecting.py   removing chunks that nothing needs
+tables.py       the rows of all tables, for looking at damage
+rebuilding.py   a new schema from what is whole, in the place of the damaged one
+adopting.py     rows of another store, as they are
+watching.py     waiting for checkpoints of others
+errors.py       the driver's errors become ours
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from holdfast.backends.postgres.backend import PostgresBackend
+
+__all__ = ["PostgresBackend"]
+
+
+def __getattr__(name: str) -> Any:
+    # The parts are used without the whole by tests and by each other.
+    if name == "PostgresBackend":
+        from holdfast.backends.postgres.backend import PostgresBackend
+
+        return PostgresBackend
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,288 @@
+"""PostgresBackend: commits, readers and collections of a store in a schema of a PostgreSQL database."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+import psycopg
+
+from holdfast.backends import rules
+from holdfast.backends.chunk_rows import PackedChunk, remember
+from holdfast.backends.forking import watch
+from holdfast.backends.postgres import creation, write
+from holdfast.backends.postgres.address import Address, parse
+from holdfast.backends.postgres.adopting import adopt, forget_adoption
+from holdfast.backends.postgres.chunks import make_fit, note_depths
+from holdfast.backends.postgres.collecting import PostgresCollection, current_epoch, open_epoch
+from holdfast.backends.postgres.connecting import Connected, Connector, Durability
+from holdfast.backends.postgres.errors import is_lost, is_retryable, translate, translated
+from holdfast.backends.postgres.pooling import Pool
+from holdfast.backends.postgres.view import View
+from holdfast.backends.postgres.watching import Watcher
+from holdfast.backends.postgres.write import KnownSession, Written
+from holdfast.backends.preparing import prepare, prepare_in_turn
+from holdfast.backends.recent import RecentChunks
+from holdfast.errors import ErrorCode, HoldfastError, InvalidInputError, UnsupportedError
+from holdfast.storage.copying import Adoption
+from holdfast.storage.inspection import Rebuilt
+from holdfast.storage.ports import Inspection
+from holdfast.storage.records import Batch, Receipt
+
+if TYPE_CHECKING:
+    from holdfast.backends.inspection import RowInspection
+    from holdfast.backends.postgres.read import PostgresReader
+
+_UNIQUE_VIOLATION: Final = "23505"
+
+_ATTEMPTS: Final = 100
+"""A commit that begins anew lost to another one or to a server that went away; so many in a row mean something else."""
+
+_MOST_SESSIONS: Final = 4096
+"""Sessions that are remembered as this process left them; a few hundred bytes each."""
+
+_TABLES: Final = ("chunks", "checkpoints", "operations", "branches", "tags", "sessions", "counters", "header")
+
+
+class KnownSessions:
+    """The sessions that were written last, as the commit left them: the next one need not read them."""
+
+    def __init__(self) -> None:
+        self._sessions: OrderedDict[str, KnownSession] = OrderedDict()
+        # Threads share a backend, and an OrderedDict that two of them reorder at once breaks.
+        self._lock = threading.Lock()
+
+    def take(self, session: str) -> KnownSession | None:
+        """A session as it was left; whoever is at work on it has it to itself."""
+        with self._lock:
+            return self._sessions.pop(session, None)
+
+    def put(self, known: KnownSession) -> None:
+        """Keep a session, and drop the oldest ones for it."""
+        with self._lock:
+            self._sessions[known.row.id] = known
+            while len(self._sessions) > _MOST_SESSIONS:
+                self._sessions.popitem(last=False)
+
+
+class PostgresBackend:
+    """A `Backend` in a schema of a PostgreSQL database; made with `PostgresBackend.open`."""
+
+    def __init__(self, address: Address, *, durability: Durability, timeout: float) -> None:
+        self._address = address
+        self._timeout = timeout
+        self._pool = Pool(Connector(address, durability=durability, timeout=timeout), timeout=timeout)
+        self._watcher = Watcher(self._pool, address)
+        self._recent = RecentChunks()
+        self._known = KnownSessions()
+        watch(self)
+
+    @classmethod
+    def open(
+        cls, url: str, *, durability: Durability, create: bool, timeout: float, damaged: bool = False
+    ) -> Self:
+        """Open a store, and make it where there is none.
+
+        Args:
+            url: `postgresql://user:password@host/database?schema=name`.
+            durability: What a commit that returned survives: "power" cuts and crashes of the server, or the death of
+                the "process" that made it.
+            create: Make the store if there is none.
+            timeout: How many seconds to wait for the server, and for other writers.
+            damaged: Open a store whose header cannot be trusted, to inspect and rebuild it.
+
+        Raises:
+            NotFoundError: There is none, and `create` is false.
+            InvalidInputError: The URL cannot be read, or the schema holds something else.
+            UnsupportedError: The server, a pooler or the version of the tables does not allow it.
+            BackendError: The server cannot be reached, or refuses.
+        """
+        if not timeout >= 0:
+            raise InvalidInputError(
+                f"timeout cannot be {timeout}", code=ErrorCode.BAD_ARGUMENT, hint="give a number of seconds"
+            )
+        address = parse(url)
+        backend = cls(address, durability=durability, timeout=timeout)
+        try:
+            with backend._pool.connection() as connection, translated(address.shown):
+                if not damaged:
+                    creation.recognize(connection, address.schema, address.shown, create=create)
+        except BaseException:
+            backend.close()
+            raise
+        return backend
+
+    @property
+    def url(self) -> str:
+        """The URL without anything secret."""
+        return self._address.shown
+
+    def commit(self, batch: Batch) -> Receipt:
+        """See `Backend.commit`."""
+        self._pool.check_open()
+        rules.check_batch(batch)
+        chunks = prepare(batch, self._recent, self.reader)
+        written = self._commit(batch, chunks)
+        note_depths(chunks, self._recent)
+        remember(chunks, self._recent)
+        self._known.put(written.session)
+        if written.watched and written.checkpoints:
+            self._watcher.notify()
+        return Receipt(tuple(written.checkpoints[row.id] for row in batch.checkpoints))
+
+    def adopt(self, batch: Adoption) -> None:
+        """See `Backend.adopt`."""
+        self._pool.check_open()
+        rules.check_adoption(batch)
+        chunks = prepare_in_turn(batch, self._recent, self.reader)
+        self._known.take(batch.session.id)
+        while True:
+            with self._pool.connection() as connection, translated(self.url):
+                try:
+                    return adopt(connection, batch, chunks)
+                except psycopg.Error as error:
+                    if error.sqlstate == write.UNFOUNDED:
+                        make_fit(chunks, error.diag.message_detail)
+                    elif not is_retryable(error):
+                        raise
+
+    def reader(self) -> AbstractContextManager[PostgresReader]:
+        """See `Backend.reader`."""
+        return View(self._pool, self.url, self._timeout)
+
+    @contextmanager
+    def collection(
+        self, *, dry_run: bool = False, stale_after: float | None = None
+    ) -> Iterator[PostgresCollection]:
+        """See `Backend.collection`."""
+        schema = self._address.schema
+        with self._pool.dedicated() as connection:
+            with translated(self.url):
+                # A dry run opens no epoch, and counts as if it had.
+                epoch = (
+                    current_epoch(connection) + 1 if dry_run else open_epoch(connection, schema, stale_after)
+                )
+            collection = PostgresCollection(connection, schema, self.url, epoch, dry_run=dry_run)
+            try:
+                yield collection
+            finally:
+                collection.end()
+
+    def erase_session(self, session: str) -> None:
+        """See `Backend.erase_session`."""
+        self._known.take(session)
+        with self._pool.connection() as connection, translated(self.url), connection.transaction():
+            write.enter(connection)
+            write.erase_session(connection, session)
+            forget_adoption(connection, session)
+
+    def scrub(self) -> None:
+        """See `Backend.scrub`. Tables are written anew; the server's own log and its backups are not ours to clear."""
+        self._recent = RecentChunks()
+        with self._pool.dedicated() as connection, translated(self.url):
+            for table in _TABLES:
+                connection.execute(f"VACUUM (FULL) {table}")
+
+    @contextmanager
+    def inspect(self) -> Iterator[RowInspection]:
+        """See `Backend.inspect`."""
+        # Only who looks for damage needs it.
+        from holdfast.backends.postgres.tables import inspected
+
+        with self._pool.dedicated() as connection, translated(self.url), inspected(connection) as found:
+            yield found
+
+    def rebuild(self, plan: Callable[[Inspection], Rebuilt | None]) -> str | None:
+        """See `Backend.rebuild`."""
+        from holdfast.backends.postgres.rebuilding import rebuild_store
+
+        with self._pool.dedicated() as connection, translated(self.url):
+            aside = rebuild_store(connection, self._address.schema, self.url, plan)
+        # What was known of sessions and chunks was true of what was there before.
+        self._known, self._recent = KnownSessions(), RecentChunks()
+        return aside
+
+    def wait_for_checkpoint(self, after: int, timeout: float) -> int:
+        """See `Backend.wait_for_checkpoint`."""
+        return self._watcher.wait(after, timeout)
+
+    def backup(self, target: Path) -> None:
+        """Refused: the files are the server's."""
+        self._pool.check_open()
+        raise UnsupportedError(
+            f"a store in PostgreSQL cannot be copied as a file to {target}",
+            code=ErrorCode.NOT_SUPPORTED,
+            hint="copy it into a SQLite store with `holdfast copy`, or use the server's own backups",
+        )
+
+    def migrate(self, *, dry_run: bool = False) -> list[creation.Migration]:
+        """Bring the tables to the version of this code; the steps that were, or would be, taken."""
+        with self._pool.dedicated() as connection, translated(self.url):
+            return creation.migrate(connection, self._address.schema, self.url, dry_run=dry_run)
+
+    def close(self) -> None:
+        """See `Backend.close`."""
+        self._watcher.close()
+        self._pool.close()
+
+    def before_fork(self) -> None:
+        """Nothing: the parent keeps its connections, and the child gets none of them."""
+        self._pool.before_fork()
+
+    def after_fork_in_parent(self) -> None:
+        """Go on."""
+        self._pool.after_fork_in_parent()
+
+    def after_fork_in_child(self) -> None:
+        """Go on with connections of its own, and without what other threads were changing."""
+        self._recent, self._known = RecentChunks(), KnownSessions()
+        self._pool.after_fork_in_child()
+        self._watcher = Watcher(self._pool, self._address)
+
+    def _commit(self, batch: Batch, chunks: Sequence[PackedChunk]) -> Written:
+        deadline = time.monotonic() + self._timeout
+        attempts = 0
+        while True:
+            attempts += 1
+            with self._pool.connection() as connection:
+                try:
+                    return self._try(connection, batch, chunks)
+                except psycopg.Error as error:
+                    failure = error
+            given_up = attempts > 1 and (attempts == _ATTEMPTS or time.monotonic() > deadline)
+            if given_up or not self._begins_anew(failure, batch, chunks):
+                raise self._refusal(failure) from failure
+
+    def _try(self, connection: Connected, batch: Batch, chunks: Sequence[PackedChunk]) -> Written:
+        known = self._known.take(batch.claim.session)
+        if known is not None and write.can_attempt(batch):
+            try:
+                return write.attempt(connection, batch, chunks, known)
+            except HoldfastError:
+                # By what was known of the session it has to be refused. Whether that still holds is read below.
+                pass
+            except psycopg.Error as error:
+                if error.sqlstate not in (write.STALE, _UNIQUE_VIOLATION):
+                    raise
+        return write.locked(connection, batch, chunks)
+
+    def _begins_anew(self, error: psycopg.Error, batch: Batch, chunks: Sequence[PackedChunk]) -> bool:
+        """Whether a commit that failed this way can be tried again without writing anything twice."""
+        if error.sqlstate == write.UNFOUNDED:
+            make_fit(chunks, error.diag.message_detail)
+            return True
+        if error.sqlstate in (write.STALE, _UNIQUE_VIOLATION) or is_retryable(error):
+            return True
+        # Nobody knows whether it took place. Checkpoints have ids, so that committing them again finds them; what has
+        # none is for the caller to look up.
+        return is_lost(error) and bool(batch.checkpoints)
+
+    def _refusal(self, error: psycopg.Error) -> BaseException:
+        if error.sqlstate == write.UPGRADED:
+            return creation.wrong_version(self.url, creation.VERSION + 1)
+        return translate(error, self.url) or error

@@ -1,0 +1,131 @@
+"""The chunk table of a PostgreSQL store. What its rows hold is the business of `backends/chunk_rows.py`.
+
+Chunks are written by the function `put_chunks` of the schema, which a commit calls; `ChunkColumns` is what it takes.
+They are read many at a time, together with all that they stand on, in one statement.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+import psycopg
+
+from holdfast.backends.chunk_rows import MAX_DEPTH, PackedChunk, plain_of
+from holdfast.backends.preparing import depth_of
+from holdfast.backends.recent import RecentChunks
+from holdfast.backends.rows import Row
+from holdfast.objects.deltas import DELTA
+from holdfast.storage.records import ChunkHash
+
+Connection = psycopg.Connection[Row]
+
+_AT_ONCE: Final = 256
+"""Chunks in one statement: what is held in memory on both sides stays small."""
+
+# All that the chunks stand on, each row once. One level more than there may be shows that there are too many.
+_SELECT = (
+    "WITH RECURSIVE chain (number, base, level) AS ("  # noqa: S608 - constants
+    "SELECT number, base, 0 FROM chunks WHERE hash = ANY (%b) UNION "
+    "SELECT c.number, c.base, w.level + 1 FROM chain AS w JOIN chunks AS c ON c.number = w.base "
+    f"WHERE w.level <= {MAX_DEPTH}) "
+    "SELECT c.number, c.hash, c.codec, c.size_bytes, c.base, c.depth, c.data FROM chunks AS c "
+    "WHERE c.number = ANY (ARRAY(SELECT number FROM chain))"
+)
+_PUT = (
+    "SELECT put_chunks(%b::bytea[], %b::smallint[], %b::bigint[], %b::bytea[], %b::bytea[], %b::smallint[], "
+    "%b::bytea[], %s)"
+)
+_SELECT_PRESENT = "SELECT hash FROM chunks WHERE hash = ANY (%b)"
+
+
+class ChunkColumns(NamedTuple):
+    """Packed chunks as the parameters of `put_chunks`: one list for each column."""
+
+    names: list[bytes]
+    codecs: list[int]
+    sizes: list[int]
+    bases: list[bytes | None]
+    marks: list[bytes | None]
+    referring: list[int]
+    bodies: list[bytes | None]
+
+    @classmethod
+    def of(cls, packed: Sequence[PackedChunk]) -> ChunkColumns:
+        """The columns of these chunks."""
+        columns = cls([], [], [], [], [], [], [])
+        # Each once: a statement that writes a row twice is refused.
+        for each in {each.chunk.hash: each for each in packed}.values():
+            last = each.last
+            stands = each.codec == DELTA or last is not None
+            columns.names.append(each.chunk.hash)
+            columns.codecs.append(each.codec)
+            columns.sizes.append(each.size_bytes)
+            columns.bases.append(each.chunk.base if stands and each.data is not None else None)
+            # Blocks fit only what the stream itself wrote, not another row of the same plain bytes.
+            columns.marks.append(None if last is None else hashlib.sha256(last.blocks).digest())
+            columns.referring.append(int(each.refers))
+            columns.bodies.append(each.data)
+        return columns
+
+
+def put_in_turn(connection: Connection, packed: Sequence[PackedChunk], epoch: int) -> None:
+    """Write chunks that may stand on each other, each after what it stands on; the transaction has entered."""
+    turns: dict[ChunkHash, int] = {}
+    for each in packed:
+        # One that stands alone need not wait for what it might have stood on.
+        base = each.chunk.base if each.codec == DELTA or each.last is not None else None
+        turns[each.chunk.hash] = turns[base] + 1 if base in turns else 0
+    for turn in range(max(turns.values(), default=-1) + 1):
+        some = [each for each in packed if turns[each.chunk.hash] == turn]
+        connection.execute(_PUT, [*ChunkColumns.of(some), epoch])
+
+
+def make_fit(packed: Iterable[PackedChunk], detail: str | None) -> None:
+    """Have chunks stand alone that were refused, as `put_chunks` names them, because others are not there any more."""
+    unfit = {bytes.fromhex(name) for name in (detail or "").split()}
+    for each in packed:
+        if each.chunk.hash in unfit:
+            each.make_whole()
+
+
+def note_depths(packed: Iterable[PackedChunk], recent: RecentChunks) -> None:
+    """Note how deep the chunks of a commit stand, as far as it is known here, so that the next save can build on them.
+
+    PostgreSQL tells a stream's row by its content, so that its number does not matter: 1 says that it was written.
+    """
+    for each in packed:
+        depth = None if each.data is None else depth_of(each, recent)
+        each.number, each.depth = (0, 0) if depth is None else (1, depth)
+
+
+def present_among(connection: Connection, names: Iterable[ChunkHash]) -> set[ChunkHash]:
+    """Those of the chunks that are there."""
+    return {ChunkHash(name) for (name,) in connection.execute(_SELECT_PRESENT, [list(names)], binary=True)}
+
+
+def read_chunks(connection: Connection, names: Iterable[ChunkHash]) -> dict[ChunkHash, bytes]:
+    """The plain bytes of those chunks that are there. Their hashes are for the caller to check."""
+    wanted = list(names)
+    found: dict[ChunkHash, bytes] = {}
+    for start in range(0, len(wanted), _AT_ONCE):
+        some = wanted[start : start + _AT_ONCE]
+        by_number: dict[int, Row] = {}
+        by_name: dict[Any, int] = {}
+        for number, name, *row in connection.execute(_SELECT, [some], binary=True):
+            by_number[number] = (number, *row)
+            by_name[name] = number
+        for name in some:
+            if name in by_name:
+                found[name] = plain_of(name, _chain(by_number, by_name[name]))
+    return found
+
+
+def _chain(by_number: dict[int, Row], number: int) -> list[Row]:
+    """A row and those that it stands on, as far as they are there."""
+    chain = [by_number[number]]
+    # Damage may lead round in a circle; `plain_of` refuses a chain that is longer than it can be.
+    while chain[-1][3] in by_number and len(chain) <= MAX_DEPTH + 1:
+        chain.append(by_number[chain[-1][3]])
+    return chain

@@ -1,0 +1,185 @@
+"""How a schema of a database becomes a store, is recognized, and is brought from one version to the next.
+
+The tables come in one transaction, under a lock that only one process can have: a schema is empty or a whole store,
+however many processes make it at once. What is there and is not ours is left alone. `schema.sql` is what a new store
+gets; `migrations/` leads older ones to the same.
+
+The version is that of the tables and functions, and stands in the header. Every commit names the version it was written
+for, and a migration waits until no commit is under way: a process of another version is refused, before or after.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import resources
+from typing import Final, NamedTuple
+
+import psycopg
+from psycopg import sql
+
+from holdfast.backends.header import check_header, new_header, not_a_store, sealed
+from holdfast.backends.rows import Row
+from holdfast.errors import ErrorCode, HoldfastError, NotFoundError, UnsupportedError
+
+Connection = psycopg.Connection[Row]
+
+VERSION: Final = 1
+"""Of the tables and functions that this code is written for: the number of the last migration."""
+
+LOCK_CLASS: Final = 0x686C6466
+"""The advisory locks of holdfast: "hldf" as a number, then the hash of the schema's name."""
+
+_PARTS = resources.files("holdfast.backends.postgres")
+_NAMED = re.compile(r"(\d{4})_(\w+)\.sql")
+
+
+class Migration(NamedTuple):
+    """One step from a version to the next."""
+
+    number: int
+    name: str
+    text: str
+
+
+def migrations() -> list[Migration]:
+    """All steps there are, in their order; the last one leads to `VERSION`."""
+    found = [
+        Migration(int(match[1]), match[2].replace("_", " "), file.read_text(encoding="utf-8"))
+        for file in _PARTS.joinpath("migrations").iterdir()
+        if (match := _NAMED.fullmatch(file.name))
+    ]
+    return sorted(found)
+
+
+def recognize(connection: Connection, schema: str, where: str, *, create: bool) -> None:
+    """Make sure that the schema is a store of this version; make it where there is none and `create` is true.
+
+    Raises:
+        NotFoundError: There is none (`store-missing`).
+        InvalidInputError: Something else is in the schema (`not-a-store`).
+        UnsupportedError: It has another version (`format-too-new`, `needs-migration`).
+    """
+    version = find_version(connection, schema, where)
+    if version is None:
+        if not create:
+            raise store_missing(where)
+        make(connection, schema, where)
+    elif version != VERSION:
+        raise wrong_version(where, version)
+
+
+def find_version(connection: Connection, schema: str, where: str) -> int | None:
+    """The version of the store in a schema, its header checked; None where the schema is empty or not there.
+
+    Raises:
+        InvalidInputError: Something else is in the schema (`not-a-store`).
+        UnsupportedError: The format of the store is not known here (`format-too-new`).
+    """
+    found = {
+        name
+        for (name,) in connection.execute(
+            "SELECT relname FROM pg_catalog.pg_class WHERE relnamespace = "
+            "(SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = %s) AND relkind IN ('r', 'p', 'v', 'm', 'f')",
+            [schema],
+        )
+    }
+    if not found:
+        return None
+    header = read_header(connection, schema, where) if {"header", "sessions", "chunks"} <= found else {}
+    if not header.get("version", "").isdecimal():
+        raise not_a_store(
+            f"schema {schema!r} of {where}",
+            hint="name another schema at the end of the URL (?schema=NAME); this one was left as it is",
+        )
+    return int(header["version"])
+
+
+def read_header(connection: Connection, schema: str, where: str) -> dict[str, str]:
+    """The header of a store, each entry checked; empty where the table of that name is another's."""
+    table = sql.Identifier(schema, "header")
+    try:
+        rows = connection.execute(sql.SQL("SELECT key, value, seal FROM {}").format(table)).fetchall()
+    except psycopg.errors.UndefinedColumn:
+        return {}
+    return check_header(((key, value, checksum) for key, value, checksum in rows), where)
+
+
+def make(connection: Connection, schema: str, where: str) -> None:
+    """Make a store of an empty schema, unless another process does so first."""
+    with alone(connection, schema):
+        connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(schema)))
+        if find_version(connection, schema, where) is None:
+            build(connection)
+
+
+def build(connection: Connection) -> None:
+    """The tables and the header of a new store, in the schema that comes first in the search path."""
+    _run(connection, _PARTS.joinpath("schema.sql").read_text(encoding="utf-8"))
+    connection.cursor().executemany(
+        "INSERT INTO header VALUES (%s, %s, %s)", [*new_header(), sealed("version", str(VERSION))]
+    )
+
+
+def migrate(connection: Connection, schema: str, where: str, *, dry_run: bool = False) -> list[Migration]:
+    """Bring a store to this version, in one transaction; the steps that were, or would be, taken.
+
+    Raises:
+        NotFoundError: There is no store (`store-missing`).
+        UnsupportedError: The store is of a newer version (`format-too-new`).
+    """
+    with alone(connection, schema):
+        version = find_version(connection, schema, where)
+        if version is None:
+            raise store_missing(where)
+        if version > VERSION:
+            raise wrong_version(where, version)
+        steps = [each for each in migrations() if each.number > version]
+        for step in () if dry_run else steps:
+            _run(connection, step.text)
+            _, value, checksum = sealed("version", str(step.number))
+            connection.execute(
+                "UPDATE header SET value = %s, seal = %s WHERE key = 'version'", [value, checksum]
+            )
+        return steps
+
+
+@contextmanager
+def alone(connection: Connection, schema: str) -> Iterator[None]:
+    """A transaction that begins when no commit is under way, and keeps others from beginning."""
+    with connection.transaction():
+        connection.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", [LOCK_CLASS, schema])
+        yield
+
+
+def store_missing(where: str) -> HoldfastError:
+    """There is no store in this place."""
+    return NotFoundError(
+        f"there is no store at {where}",
+        code=ErrorCode.STORE_MISSING,
+        hint="make one with `holdfast init`, or name another with --store or HOLDFAST_STORE",
+        path=where,
+    )
+
+
+def wrong_version(where: str, version: int) -> UnsupportedError:
+    """The store was made for another version of the code."""
+    if version > VERSION:
+        return UnsupportedError(
+            f"the store {where} has tables of version {version}; this version of holdfast knows them up to {VERSION}",
+            code=ErrorCode.FORMAT_TOO_NEW,
+            hint="upgrade holdfast: pip install --upgrade holdfast",
+            path=where,
+        )
+    return UnsupportedError(
+        f"the store {where} has tables of version {version}; this version of holdfast needs version {VERSION}",
+        code=ErrorCode.NEEDS_MIGRATION,
+        hint="see what would change with `holdfast migrate --dry-run`, then run `holdfast migrate`",
+        path=where,
+    )
+
+
+def _run(connection: Connection, text: str) -> None:
+    # As bytes, because the text is our own package's, never a user's: what the type of `execute` is there to ask for.
+    connection.execute(text.encode())

@@ -1,0 +1,336 @@
+"""The one place where the driver's errors become ours.
+
+Every statement runs inside `translated`, so that no caller ever meets a class of `psycopg`. The server says what went
+wrong with a five-character code (SQLSTATE); ours say what a person can do about it.
+
+Errors of connecting are different. libpq gives no code for them, only text, so they are told apart by words; and the
+driver's error carries the password, so ours never keep it as their cause.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from types import TracebackType
+
+import ormsgpack
+import psycopg
+
+from holdfast.backends.postgres.address import Address
+from holdfast.errors import (
+    BackendError,
+    ErrorCode,
+    HoldfastError,
+    IntegrityError,
+    InvalidInputError,
+    NotFoundError,
+    UnsupportedError,
+)
+
+MINIMUM_SERVER = 13
+"""Older ones have long got no fixes from their makers."""
+
+# The server ended the session, or the connection broke: 57P05 and 25P03 are time limits on idle ones.
+_LOST = {"57P01", "57P02", "57P03", "57P05", "25P03"}
+_ROLLED_BACK = {"40001", "40P01"}
+_READ_ONLY = "25006"
+
+
+class translated:  # noqa: N801 - a context manager that reads as a word; a class, because a generator costs more
+    """Run statements on the store at `url` (as it is shown); their errors come out as holdfast's."""
+
+    __slots__ = ("_url",)
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            return
+        ours = translate(error, self._url)
+        if ours is not None:
+            raise ours from error
+
+
+def translate(error: BaseException, url: str) -> HoldfastError | None:
+    """The error to raise instead of one of the driver's, or None where it is not the driver's."""
+    if isinstance(error, psycopg.Error):
+        return _of_server(error, url)
+    # Of the driver, and of the seal that comes before it.
+    if isinstance(error, (OverflowError, UnicodeEncodeError, ormsgpack.MsgpackEncodeError)):
+        return _unfit(str(error), url)
+    return None
+
+
+def is_lost(error: BaseException) -> bool:
+    """Whether the connection died under a statement, so that nobody knows whether it took effect."""
+    if isinstance(error, HoldfastError):
+        return error.code is ErrorCode.SERVER_GONE and error.details.get("outcome") == "unknown"
+    if isinstance(error, psycopg.errors.PipelineAborted):
+        return False
+    if not isinstance(error, (psycopg.OperationalError, psycopg.InternalError)):
+        return False
+    if error.sqlstate is None:
+        # The driver's own words for a socket that broke; all that the server says has a code.
+        return isinstance(error, psycopg.OperationalError)
+    return error.sqlstate in _LOST or error.sqlstate.startswith("08")
+
+
+def is_retryable(error: BaseException) -> bool:
+    """Whether the server took back the whole transaction for the sake of another one: it can simply be done again."""
+    return isinstance(error, psycopg.Error) and error.sqlstate in _ROLLED_BACK
+
+
+def connecting_failed(error: Exception, address: Address) -> HoldfastError:
+    """Our error for one of connecting. Raise it outside of the except block: the driver's holds the password."""
+    text = address.hide(" ".join(str(error).split()))
+    if isinstance(error, psycopg.OperationalError):
+        for words, build in _REFUSALS:
+            if words.search(text):
+                return build(address.shown, text)
+        return server_gone(address.shown, text)
+    return InvalidInputError(
+        f"no connection can be made to {address.shown}: {text}",
+        code=ErrorCode.BAD_URL,
+        hint="look at the options of the URL",
+        url=address.shown,
+    )
+
+
+def is_passing(error: HoldfastError) -> bool:
+    """Whether an error of connecting may go away by itself, as when a server starts again."""
+    return error.code in (ErrorCode.SERVER_GONE, ErrorCode.TOO_MANY_CONNECTIONS)
+
+
+def check_server(version: int, url: str) -> None:
+    """Refuse a server that lacks what the store needs. The number is libpq's: 150004 for 15.4."""
+    if version < MINIMUM_SERVER * 10_000:
+        shown = f"{version // 10_000}.{version % 10_000}" if version >= 100_000 else str(version // 10_000)
+        raise UnsupportedError(
+            f"the server of {url} is PostgreSQL {shown}; {MINIMUM_SERVER} or later is needed",
+            code=ErrorCode.SERVER_TOO_OLD,
+            hint="upgrade the server, or keep the store in another one",
+            url=url,
+            version=version,
+        )
+
+
+def transaction_pooler(url: str) -> UnsupportedError:
+    """What is between us and the server gives each transaction another session."""
+    return UnsupportedError(
+        f"{url} is a pooler in transaction mode, which changes the session between two transactions",
+        code=ErrorCode.TRANSACTION_POOLER,
+        hint="connect to the server itself, or to a pooler in session mode (PgBouncer: pool_mode = session)",
+        url=url,
+    )
+
+
+def server_gone(url: str, why: str) -> BackendError:
+    """No connection could be made: nothing was sent."""
+    return BackendError(
+        f"the server of {url} cannot be reached: {why}",
+        code=ErrorCode.SERVER_GONE,
+        hint="see that the server runs and that host and port are right; what was saved is safe there",
+        url=url,
+    )
+
+
+def too_many_connections(url: str, why: str) -> BackendError:
+    """The server or the pooler has no connection left."""
+    return BackendError(
+        f"there is no connection left for {url}: {why}",
+        code=ErrorCode.TOO_MANY_CONNECTIONS,
+        hint="end idle clients, raise max_connections of the server, or put a pooler in session mode before it",
+        url=url,
+    )
+
+
+def store_locked(url: str, why: str) -> BackendError:
+    """Somebody else was in the way for the whole time that we may wait; nothing was written."""
+    return BackendError(
+        f"the store {url} is locked: {why}",
+        code=ErrorCode.STORE_LOCKED,
+        hint="try again, or open the store with a longer timeout",
+        url=url,
+    )
+
+
+def store_damaged(url: str, why: str) -> IntegrityError:
+    """What the server holds is not what was written to it."""
+    return IntegrityError(
+        f"the store {url} is damaged: {why}",
+        code=ErrorCode.STORE_DAMAGED,
+        hint="open(damaged=True): store.verify() says what is lost, store.repair() keeps the rest; or go to a backup",
+        url=url,
+    )
+
+
+def permission_denied(url: str, why: str) -> BackendError:
+    """The role lacks a right."""
+    return BackendError(
+        f"the store {url} cannot be used: {why}",
+        code=ErrorCode.PERMISSION_DENIED,
+        hint="GRANT the role CREATE on the database (to make the store), or make it the owner of the store's schema",
+        url=url,
+    )
+
+
+def store_missing(url: str) -> NotFoundError:
+    """There is no store in this schema."""
+    return NotFoundError(
+        f"there is no store at {url}",
+        code=ErrorCode.STORE_MISSING,
+        hint="make one with `holdfast init`, or name another with --store or HOLDFAST_STORE",
+        url=url,
+    )
+
+
+def _lost(url: str, why: str) -> BackendError:
+    return BackendError(
+        f"the connection to {url} was lost in the middle of a statement: {why}",
+        code=ErrorCode.SERVER_GONE,
+        hint="do it again: whether it took effect is not known, and saving again is safe",
+        url=url,
+        outcome="unknown",
+    )
+
+
+def _login_refused(url: str, why: str) -> BackendError:
+    return BackendError(
+        f"the server does not let us in to {url}: {why}",
+        code=ErrorCode.LOGIN_REFUSED,
+        hint="see that user and password are right (in the URL, PGPASSWORD or ~/.pgpass), and pg_hba.conf lets them in",
+        url=url,
+    )
+
+
+def _tls_refused(url: str, why: str) -> BackendError:
+    return BackendError(
+        f"no agreement on TLS with the server of {url}: {why}",
+        code=ErrorCode.LOGIN_REFUSED,
+        hint="set sslmode in the URL to what the server asks for: require, verify-full (with sslrootcert), or disable",
+        url=url,
+    )
+
+
+def _database_missing(url: str, why: str) -> NotFoundError:
+    return NotFoundError(
+        f"the database of {url} is not there: {why}",
+        code=ErrorCode.DATABASE_MISSING,
+        hint="make it with `createdb`, or name another one in the URL; holdfast makes a schema, not a database",
+        url=url,
+    )
+
+
+def _read_only(url: str, why: str) -> BackendError:
+    return BackendError(
+        f"the store {url} cannot be written: {why}",
+        code=ErrorCode.PERMISSION_DENIED,
+        hint="connect to the primary: name all servers in the URL, with target_session_attrs=read-write",
+        url=url,
+    )
+
+
+def _disk_full(url: str, why: str) -> BackendError:
+    return BackendError(
+        f"there is no room to write to the store {url}: {why}",
+        code=ErrorCode.DISK_FULL,
+        hint="make room on the server's disk, then do the same again; what is stored can be read meanwhile",
+        url=url,
+    )
+
+
+def _io_failed(url: str, why: str) -> BackendError:
+    return BackendError(
+        f"the store {url} could not be read or written: {why}",
+        code=ErrorCode.IO_FAILED,
+        hint="look into the server's log, then try again",
+        url=url,
+    )
+
+
+def _too_large(url: str, why: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"a value is too large for the store {url}: {why}",
+        code=ErrorCode.VALUE_TOO_LARGE,
+        hint="split the state: PostgreSQL keeps at most 1 GB in one piece",
+        url=url,
+    )
+
+
+def _unfit(why: str, url: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"a value cannot be kept in the store {url}: {why}",
+        code=ErrorCode.BAD_ARGUMENT,
+        hint="use 64-bit integers, and text without NUL characters and half surrogate pairs",
+        url=url,
+    )
+
+
+def _contradiction(url: str, why: str) -> HoldfastError:
+    return store_damaged(url, f"its rows contradict each other ({why})")
+
+
+_Build = Callable[[str, str], HoldfastError]
+
+# Whole codes, and classes of them by their first two characters.
+_BY_STATE: dict[str, _Build] = {
+    "55P03": lambda url, why: store_locked(url, f"another writer held it too long ({why})"),
+    "57014": lambda url, why: store_locked(url, f"the server ended a statement that took too long ({why})"),
+    "40001": lambda url, why: store_locked(url, f"another writer was first ({why})"),
+    "40P01": lambda url, why: store_locked(url, f"another writer waited for us ({why})"),
+    "53100": _disk_full,
+    "53300": too_many_connections,
+    _READ_ONLY: _read_only,
+    "42501": permission_denied,
+    "3D000": _database_missing,
+    "23502": lambda url, why: _unfit(why, url),
+    "23": _contradiction,
+    "22": lambda url, why: _unfit(why, url),
+    "28": _login_refused,
+    "54": _too_large,
+    # The statements themselves are constant: a table, column or function that is missing was taken away.
+    "3F": store_damaged,
+    "42": store_damaged,
+    "XX001": store_damaged,
+    "XX002": store_damaged,
+}
+
+# The first that fits. The server says these words in English unless its lc_messages is another language; then all of
+# them end as "cannot be reached", after the time-out and with the server's own text.
+_REFUSALS: tuple[tuple[re.Pattern[str], _Build], ...] = tuple(
+    (re.compile("|".join(words)), build)
+    for words, build in (
+        (['database ".*" does not exist', "no such database"], _database_missing),
+        (["too many (clients|connections)", "connection slots", "no more connections"], too_many_connections),
+        (["permission denied for database"], permission_denied),
+        # Before the words of TLS, which occur in these as well.
+        (["starting up", "shutting down", "recovery mode", "not (yet )?accepting"], server_gone),
+        (
+            ["closed the connection", "closed unexpectedly", "SYSCALL error", "[Cc]onnection reset"],
+            server_gone,
+        ),
+        (["administrator command", "server login has been failing", "server_login_retry"], server_gone),
+        (["pg_hba.conf entry(?!.*SSL encryption).*no encryption"], _tls_refused),
+        (["authentication failed", "no password supplied", 'role ".*" does not exist'], _login_refused),
+        (["pg_hba.conf", "not permitted to log", "no such user", "SASL", "SCRAM", "auth"], _login_refused),
+        ([r"\bSSL\b", r"\bTLS\b", "certificate"], _tls_refused),
+    )
+)
+
+
+def _of_server(error: psycopg.Error, url: str) -> HoldfastError:
+    text = " ".join(str(error).split())
+    if is_lost(error):
+        return _lost(url, text)
+    state = error.sqlstate
+    if state is None:
+        # NUL in a text, a number that no column takes: refused by the driver before anything was sent.
+        return _unfit(text, url) if isinstance(error, psycopg.DataError) else _io_failed(url, text)
+    build = _BY_STATE.get(state) or _BY_STATE.get(state[:2]) or _io_failed
+    return build(url, text)

@@ -1,0 +1,164 @@
+"""A new store from what is left of a damaged one, put in its place in one transaction.
+
+The new tables are made and filled in a schema of their own. Then the old schema gets a name that says what it is, and
+the new one takes its name: whoever dies at any point leaves the old store or the new one. Writers are kept out by their
+lock, and readers by the lock on the tables: a transaction that began before could otherwise find the new tables under
+the old names, with nothing in them from its own moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from itertools import groupby
+from operator import itemgetter
+from typing import Final
+
+from psycopg import sql
+
+from holdfast.backends import rows
+from holdfast.backends.inspection import RowInspection
+from holdfast.backends.postgres.creation import alone, build
+from holdfast.backends.postgres.errors import permission_denied
+from holdfast.backends.postgres.read import Connection
+from holdfast.backends.postgres.tables import inspection
+from holdfast.backends.refilling import EPOCH_COLUMN, new_chunk_rows, new_counters, new_rows
+from holdfast.backends.rows import Row
+from holdfast.storage.inspection import Rebuilt
+from holdfast.storage.ports import Inspection
+from holdfast.storage.records import CheckpointRow
+
+_TABLES: Final = (
+    "header",
+    "sessions",
+    "branches",
+    "checkpoints",
+    "tags",
+    "operations",
+    "counters",
+    "chunks",
+)
+_AT_ONCE: Final = 200
+"""Rows that are sent together."""
+_MOST_BYTES: Final = 8 << 20
+"""And of chunks no more than so much of data."""
+_DATA_COLUMN: Final = 8
+
+
+def rebuild_store(
+    connection: Connection, schema: str, url: str, plan: Callable[[Inspection], Rebuilt | None]
+) -> str | None:
+    """Put what `plan` makes of a store in its place; see `Backend.rebuild`.
+
+    Args:
+        connection: Used by nobody else.
+        schema: The schema of the store.
+        url: The name of the store, for errors.
+        plan: What to make of it.
+
+    Returns:
+        The name of the schema in which the old tables are now.
+
+    Raises:
+        BackendError: The role may not make a schema (`permission-denied`), or somebody reads the store for longer than
+            we may wait (`store-locked`). Nothing has changed then.
+    """
+    _check_rights(connection, url)
+    stamp = datetime.now(UTC).strftime("%Y%m%dt%H%M%S_%f")
+    aside, made = f"{schema}_damaged_{stamp}", f"{schema}_rebuilt_{stamp}"
+    with alone(connection, schema):
+        # What comes out of a repair has to last, whatever saves were asked to.
+        connection.execute("SET LOCAL synchronous_commit = on")
+        tables = sql.SQL(", ").join(sql.Identifier(schema, table) for table in _TABLES)
+        connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(tables))
+        seen = inspection(connection)
+        wanted = plan(seen)
+        if wanted is None:
+            return None
+        connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(made)))
+        _search(connection, made)
+        build(connection)
+        _search(connection, schema)
+        _fill(connection, made, seen, wanted)
+        _rename(connection, schema, aside)
+        _rename(connection, made, schema)
+    return aside
+
+
+def _fill(connection: Connection, made: str, seen: RowInspection, wanted: Rebuilt) -> None:
+    for table, found in groupby(new_rows(seen, wanted, _row_of), key=itemgetter(0)):
+        _insert(connection, made, table, (row for _, row in found))
+    newest_epoch = newest_chunk = 0
+    batch: list[Row] = []
+    size = 0
+    for row in new_chunk_rows(seen, wanted):
+        newest_epoch, newest_chunk = max(newest_epoch, row[EPOCH_COLUMN]), max(newest_chunk, row[0])
+        # A column of whole numbers, where SQLite takes a truth value for one.
+        batch.append((*row[:7], int(row[7]), row[_DATA_COLUMN]))
+        size += len(row[_DATA_COLUMN])
+        if size >= _MOST_BYTES or len(batch) >= _AT_ONCE:
+            _insert(connection, made, "chunks", batch)
+            batch, size = [], 0
+    _insert(connection, made, "chunks", batch)
+    counters = new_counters(seen, newest_epoch)
+    connection.execute(
+        sql.SQL("UPDATE {} SET value = %s WHERE name = 'epoch'").format(sql.Identifier(made, "counters")),
+        [counters["epoch"]],
+    )
+    for sequence, newest in (
+        ("positions", counters["position"]),
+        ("session_numbers", len(wanted.sessions)),
+        ("chunk_numbers", newest_chunk),
+    ):
+        if newest:
+            # A new sequence begins at 1, and cannot be set to 0.
+            connection.execute("SELECT setval(%s::regclass, %s)", [f"{made}.{sequence}", newest])
+
+
+def _insert(connection: Connection, made: str, table: str, found: Iterable[Row]) -> None:
+    statement: sql.Composed | None = None
+    for batch in _batches(found):
+        if statement is None:
+            text = "INSERT INTO {} VALUES ({})"
+            if table == "header":
+                # The new tables come with a header of their own.
+                text += " ON CONFLICT (key) DO UPDATE SET value = excluded.value, seal = excluded.seal"
+            places = sql.SQL(", ").join(sql.Placeholder() * len(batch[0]))
+            statement = sql.SQL(text).format(sql.Identifier(made, table), places)
+        connection.cursor().executemany(statement, batch)
+
+
+def _batches(found: Iterable[Row]) -> Iterable[list[Row]]:
+    batch: list[Row] = []
+    for row in found:
+        batch.append(row)
+        if len(batch) >= _AT_ONCE:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def _row_of(row: CheckpointRow) -> Row:
+    """A checkpoint as a row; its seal leaves out what the server once gave it."""
+    given = rows.checkpoint_row(row._replace(position=0, stored_bytes=0))
+    return (*rows.checkpoint_row(row)[:-1], given[-1])
+
+
+def _search(connection: Connection, schema: str) -> None:
+    connection.execute("SELECT set_config('search_path', %s, true)", [f"{schema}, pg_temp"])
+
+
+def _rename(connection: Connection, schema: str, name: str) -> None:
+    statement = sql.SQL("ALTER SCHEMA {} RENAME TO {}")
+    connection.execute(statement.format(sql.Identifier(schema), sql.Identifier(name)))
+
+
+def _check_rights(connection: Connection, url: str) -> None:
+    ((may_create,),) = connection.execute(
+        "SELECT has_database_privilege(current_database(), 'CREATE')"
+    ).fetchall()
+    if not may_create:
+        raise permission_denied(
+            url, "a repair makes a second schema, and the role may not CREATE in the database"
+        )

@@ -1,0 +1,111 @@
+"""A view of the store: one read transaction on a connection of the pool, from the first look to the last."""
+
+from __future__ import annotations
+
+import time
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Final
+
+import psycopg
+
+from holdfast.backends.postgres.errors import is_lost, translated
+from holdfast.backends.postgres.pooling import Pool
+from holdfast.backends.postgres.read import Connection, PostgresReader
+from holdfast.backends.rules import store_damaged
+
+# One trip to the server: without parameters, a text may hold several statements. A transaction sees the store as it is
+# at its first statement that reads, so that one comes now. It reads one of our tables, because the lock on that keeps a
+# rebuild from putting other tables under the same names while somebody looks at this moment.
+_BEGIN: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT 1 FROM header LIMIT 1"
+
+
+class View:
+    """The context manager that `PostgresBackend.reader` returns. Whatever happens in it, the transaction ends with it.
+
+    Args:
+        pool: Where connections come from.
+        url: The name of the store, for errors.
+        timeout: How many seconds to go on where connections turn out to be lost, as after a restart of the server.
+    """
+
+    __slots__ = ("_connection", "_lease", "_pool", "_reader", "_timeout", "_url")
+
+    def __init__(self, pool: Pool, url: str, timeout: float) -> None:
+        self._pool = pool
+        self._url = url
+        self._timeout = timeout
+        self._lease: AbstractContextManager[Connection] | None = None
+        self._connection: Connection | None = None
+        self._reader: PostgresReader | None = None
+
+    def __enter__(self) -> PostgresReader:
+        self._reader = PostgresReader(self._open(), self._url, self._open_again)
+        return self._reader
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._reader is not None, "left before it was entered"
+        self._reader.leave()
+        self._give_back()
+
+    def _open(self) -> Connection:
+        deadline = time.monotonic() + self._timeout
+        while True:
+            self._lease = self._pool.connection()
+            self._connection = self._lease.__enter__()
+            try:
+                with translated(self._url):
+                    has_begun = begin(self._connection)
+            except BaseException as error:
+                self._give_back(error)
+                # After a restart of the server the pool may hold several that are lost; each is met once.
+                if not is_lost(error) or time.monotonic() >= deadline:
+                    raise
+            else:
+                if has_begun:
+                    return self._connection
+                self._give_back()
+                if time.monotonic() >= deadline:
+                    raise store_damaged(self._url, "its header is empty")
+
+    def _open_again(self) -> Connection:
+        self._give_back()
+        return self._open()
+
+    def _give_back(self, error: BaseException | None = None) -> None:
+        lease, connection = self._lease, self._connection
+        self._lease = self._connection = None
+        if lease is None or connection is None:
+            return
+        try:
+            if not end(connection):
+                connection.close()
+        finally:
+            # The pool learns from a loss that other connections may be lost as well.
+            lease.__exit__(type(error) if error else None, error, None)
+
+
+def begin(connection: Connection) -> bool:
+    """Open a read transaction; False where it shows a moment before the tables were filled.
+
+    Somebody who waits for the lock of a rebuild has chosen the moment before, and then finds the tables of afterwards,
+    in which nothing is from that moment.
+    """
+    answers = connection.execute(_BEGIN, prepare=False)
+    answers.nextset()
+    return answers.fetchone() is not None
+
+
+def end(connection: Connection) -> bool:
+    """End whatever transaction is open; False where the connection cannot be used again."""
+    if connection.closed:
+        return False
+    try:
+        # There is nothing to take back; and after a ROLLBACK psycopg drops all statements that it has prepared.
+        connection.execute("COMMIT", prepare=False)
+    except psycopg.Error:
+        # Lost, or closed by a fork: the server ends the transaction with the connection.
+        return False
+    return True
