@@ -39,9 +39,11 @@ if TYPE_CHECKING:
     from holdfast.store import open_store as open  # noqa: A004 - the name is part of the contract
     from holdfast.store.branching import BranchInfo
     from holdfast.store.collecting import GcReport
+    from holdfast.store.copying import CopyReport, SessionCopy
     from holdfast.store.document import Document
     from holdfast.store.forgetting import ForgetReport
     from holdfast.store.looking import Around
+    from holdfast.store.migrating import MigrateReport, migrate
     from holdfast.store.pruning import PruneReport
     from holdfast.store.recovering import Recovered
     from holdfast.store.repairing import RepairReport
@@ -59,6 +61,7 @@ __all__ = [
     "BranchInfo",
     "Checkpoint",
     "ConflictError",
+    "CopyReport",
     "Document",
     "ErrorCode",
     "ForgetReport",
@@ -68,6 +71,7 @@ __all__ = [
     "IntegrityError",
     "InvalidInputError",
     "Keep",
+    "MigrateReport",
     "NotFoundError",
     "Opaque",
     "OperationInfo",
@@ -76,6 +80,7 @@ __all__ = [
     "RecoveryWarning",
     "RepairReport",
     "Session",
+    "SessionCopy",
     "SessionInfo",
     "StateError",
     "Store",
@@ -85,6 +90,7 @@ __all__ = [
     "VerifyReport",
     "__version__",
     "aopen",
+    "migrate",
     "open",
     "parse_time",
     "register",
@@ -107,7 +113,11 @@ _HOMES = {
     "OperationInfo": "holdfast.store.undoing:OperationInfo",
     "Undone": "holdfast.store.undoing:Undone",
     "Around": "holdfast.store.looking:Around",
+    "MigrateReport": "holdfast.store.migrating:MigrateReport",
+    "migrate": "holdfast.store.migrating:migrate",
     "PruneReport": "holdfast.store.pruning:PruneReport",
+    "CopyReport": "holdfast.store.copying:CopyReport",
+    "SessionCopy": "holdfast.store.copying:SessionCopy",
     "GcReport": "holdfast.store.collecting:GcReport",
     "ForgetReport": "holdfast.store.forgetting:ForgetReport",
     "VerifyReport": "holdfast.store.verifying:VerifyReport",

@@ -9,7 +9,16 @@ An operation that was started is finished even if the task that awaits it is can
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -28,6 +37,7 @@ from holdfast.storage.records import StoreStats
 from holdfast.store.branching import BranchInfo
 from holdfast.store.collecting import GcReport
 from holdfast.store.composition import system_clock
+from holdfast.store.copying import CopyReport
 from holdfast.store.document import DocumentKinds, TrackedDocument
 from holdfast.store.draft import check_draft
 from holdfast.store.forgetting import ForgetReport
@@ -342,6 +352,14 @@ class AsyncStore:
         """See `Store.sessions`."""
         return await _run(partial(self._store.sessions, agent=agent, project=project))
 
+    async def current_branch(self, session: str = "default") -> str:
+        """See `Store.current_branch`."""
+        return await _run(partial(self._store.current_branch, session))
+
+    def rehearsal(self) -> AsyncStore:
+        """See `Store.rehearsal`. Not awaited: nothing is read until it is used."""
+        return self._around(self._store.rehearsal())
+
     async def projects(self) -> list[str]:
         """See `Store.projects`."""
         return await _run(self._store.projects)
@@ -428,6 +446,20 @@ class AsyncStore:
     async def backup(self, path: str | Path) -> Path:
         """See `Store.backup`."""
         return await _run(partial(self._store.backup, path))
+
+    async def copy_to(
+        self,
+        target: str | Path | Store | AsyncStore,
+        *,
+        sessions: Sequence[str] | None = None,
+        dry_run: bool = False,
+        progress: Callable[[str, int], None] | None = None,
+    ) -> CopyReport:
+        """See `Store.copy_to`. `progress` is called in a worker thread."""
+        other = target._store if isinstance(target, AsyncStore) else target
+        return await _run(
+            partial(self._store.copy_to, other, sessions=sessions, dry_run=dry_run, progress=progress)
+        )
 
     async def close(self) -> None:
         """See `Store.close`."""

@@ -34,6 +34,7 @@ class ErrorCode(StrEnum):
     REF_AMBIGUOUS = "ref-ambiguous"
     HISTORY_TOO_SHORT = "history-too-short"
     BEFORE_HISTORY = "before-history"
+    DATABASE_MISSING = "database-missing"
     PATH_MISSING = "path-missing"
     NOTHING_TO_UNDO = "nothing-to-undo"
     NOTHING_TO_REDO = "nothing-to-redo"
@@ -46,6 +47,8 @@ class ErrorCode(StrEnum):
     CHUNKS_GONE = "chunks-gone"
     PATCH_FAILED = "patch-failed"
     UNDO_BLOCKED = "undo-blocked"
+    HISTORY_DIFFERS = "history-differs"
+    COLLECTION_RUNNING = "collection-running"
     # integrity
     CHUNK_DAMAGED = "chunk-damaged"
     CHUNK_MISSING = "chunk-missing"
@@ -77,12 +80,18 @@ class ErrorCode(StrEnum):
     FORMAT_TOO_NEW = "format-too-new"
     SQLITE_TOO_OLD = "sqlite-too-old"
     NETWORK_FILESYSTEM = "network-filesystem"
+    SERVER_TOO_OLD = "server-too-old"
+    TRANSACTION_POOLER = "transaction-pooler"
     NOT_SUPPORTED = "not-supported"
+    NEEDS_MIGRATION = "needs-migration"
     # backend
     STORE_LOCKED = "store-locked"
     DISK_FULL = "disk-full"
     IO_FAILED = "io-failed"
     PERMISSION_DENIED = "permission-denied"
+    SERVER_GONE = "server-gone"
+    LOGIN_REFUSED = "login-refused"
+    TOO_MANY_CONNECTIONS = "too-many-connections"
     # state
     STORE_CLOSED = "store-closed"
     TYPE_MISMATCH = "type-mismatch"
@@ -93,6 +102,10 @@ class ErrorCode(StrEnum):
 
 # These have an exit code of their own, because scripts branch on them.
 _EXIT_BY_CODE = {ErrorCode.STORE_MISSING: 10, ErrorCode.STORE_LOCKED: 11, ErrorCode.NEEDS_CONFIRMATION: 20}
+
+
+# These may go away by themselves.
+_PASSING = {ErrorCode.STORE_LOCKED, ErrorCode.SERVER_GONE, ErrorCode.TOO_MANY_CONNECTIONS}
 
 
 def _rebuild(
@@ -200,6 +213,15 @@ class ConflictError(HoldfastError):
             checkpoint=checkpoint.hex(),
         )
 
+    @classmethod
+    def collection_running(cls) -> Self:
+        """Somebody else is removing chunks; a collection that nobody asked for leaves it to them."""
+        return cls(
+            "another collection of chunks is under way in this store",
+            code=ErrorCode.COLLECTION_RUNNING,
+            hint="leave it to that one, or run gc, which takes over",
+        )
+
 
 class IntegrityError(HoldfastError):
     """Stored bytes are damaged. They are never returned as if they were whole."""
@@ -260,7 +282,7 @@ class BackendError(HoldfastError):
     @property
     def retryable(self) -> bool:
         """Whether the same call may succeed later without anyone changing anything."""
-        return self.code is ErrorCode.STORE_LOCKED
+        return self.code in _PASSING
 
 
 class StateError(HoldfastError, RuntimeError):

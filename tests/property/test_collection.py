@@ -8,12 +8,11 @@ The model is a dict of values by checkpoint. In the end a quiet collection leave
 from __future__ import annotations
 
 import copy
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from itertools import count
 from typing import Any
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     Bundle,
@@ -24,19 +23,24 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from tests.property.long_runs import long_runs
 from tests.property.test_tree import SMALL
+from tests.services.postgres import cut_connections, drop_schemas
 
 from holdfast.backends.memory import MemoryBackend
+from holdfast.backends.postgres import PostgresBackend
 from holdfast.backends.sqlite import SqliteBackend
 from holdfast.errors import ConflictError, ErrorCode
 from holdfast.objects.cutting import FORMAT_0
 from holdfast.objects.links import links, reachable
 from holdfast.objects.registry import GLOBAL
 from holdfast.objects.state import decode_state, encode_state
+from holdfast.storage.ports import Backend
 from holdfast.storage.records import Query
 from holdfast.testing.rows import batch, chunk, removal, row
 from holdfast.testing.values import identical
 
+NUMBERS = count(1)
 WRITERS = 3
 CUTS = (FORMAT_0, SMALL, SMALL)
 """The first writer has states of one chunk, which follow each other in a stream; the others have trees."""
@@ -61,6 +65,61 @@ def changed(state, changes):
             log[at : at + 1] = [item] if kind == "set" else []
         state["table"][f"k{place}"] = item
     return state
+
+
+class Place:
+    """Where stores can be opened by name."""
+
+    lasts = True
+    share = 4
+    """How many times fewer runs than examples of other tests."""
+
+    def open(self, name: str, *, create: bool) -> Backend:
+        raise NotImplementedError
+
+    def crash(self, backend: Backend) -> None:
+        """End a process that uses it, without a word."""
+
+    def remove(self, name: str) -> None:
+        """Remove what was opened."""
+
+
+class Memory(Place):
+    lasts = False
+
+    def __init__(self, request):
+        del request
+
+    def open(self, name, *, create):
+        del name, create
+        return MemoryBackend()
+
+
+class Files(Place):
+    def __init__(self, request):
+        self.folder = request.getfixturevalue("memory_folder")
+
+    def open(self, name, *, create):
+        return SqliteBackend.open(
+            self.folder / f"{name}.db", durability="process", create=create, timeout=10.0
+        )
+
+
+class Server(Place):
+    share = 16
+
+    def __init__(self, request):
+        self.database, _, _ = request.getfixturevalue("postgres_place").partition("&schema=")
+
+    def open(self, name, *, create):
+        url = f"{self.database}&schema={name}"
+        return PostgresBackend.open(url, durability="process", create=create, timeout=10.0)
+
+    def crash(self, backend):
+        cut_connections(backend)
+
+    def remove(self, name):
+        drop_schemas(self.database, name)
 
 
 class Marking:
@@ -94,11 +153,13 @@ class Marking:
 
 class Collecting(RuleBasedStateMachine):
     rows = Bundle("rows")
+    place: Place
+    """Where the store is; the test says so, as nobody can hand anything to a machine."""
 
     def __init__(self):
         super().__init__()
-        self.stack = ExitStack()
-        self.backend = self.stack.enter_context(open_backend())
+        self.name = f"machine_{next(NUMBERS)}"
+        self.backend = self.place.open(self.name, create=True)
         self.values = {}
         self.written = {}
         self.labels = count()
@@ -197,6 +258,18 @@ class Collecting(RuleBasedStateMachine):
         self.leave()
         return newest
 
+    @precondition(lambda self: self.place.lasts and self.values)
+    @rule(crash=st.booleans())
+    def come_back(self, crash):
+        """Another process comes, whatever was under way; the one before it has ended, or is just gone."""
+        gone = self.backend
+        if crash:
+            self.place.crash(gone)
+            self.going = None
+        self.leave()
+        self.backend = self.place.open(self.name, create=False)
+        gone.close()
+
     def leave(self):
         if self.going is not None:
             self.going = None
@@ -216,7 +289,8 @@ class Collecting(RuleBasedStateMachine):
             self.check_everything()
         finally:
             self.leave()
-            self.stack.close()
+            self.backend.close()
+            self.place.remove(self.name)
 
     def check_everything(self):
         if self.going is not None:
@@ -248,25 +322,14 @@ class Collecting(RuleBasedStateMachine):
             assert all(chunk(data).hash == name for name, data in reader.chunks(needed).items())
 
 
-def open_backend():
-    raise NotImplementedError
+@pytest.fixture(params=[Memory, Files, Server])
+def place(request, monkeypatch):
+    made = request.param(request)
+    monkeypatch.setattr(Collecting, "place", made, raising=False)
+    return made
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def backends(request, tmp_path, monkeypatch):
-    numbers = count()
-
-    def make():
-        if request.param == "memory":
-            return closing(MemoryBackend())
-        path = tmp_path / f"{next(numbers)}.db"
-        return closing(SqliteBackend.open(path, durability="process", create=True, timeout=10.0))
-
-    monkeypatch.setitem(globals(), "open_backend", make)
-
-
-@pytest.mark.usefixtures("backends")
-def test_whatever_comes_in_between_only_garbage_goes():
-    assert settings.default is not None
-    few = settings(max_examples=settings.default.max_examples // 2, stateful_step_count=40)
-    run_state_machine_as_test(Collecting, settings=few)
+# In parts, which can run at the same time.
+@pytest.mark.parametrize("part", [1, 2])
+def test_whatever_comes_in_between_only_garbage_goes(part, place):
+    run_state_machine_as_test(Collecting, settings=long_runs(steps=40, share=place.share))

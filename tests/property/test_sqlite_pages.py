@@ -92,3 +92,76 @@ def test_an_overflow_chain_that_goes_round_in_a_circle_ends():
     content[at : at + 4] = chain[0].to_bytes(4, "big")
     # As long as it should be, and not what was stored: that is for a seal to tell.
     assert [len(cell.values[2]) for cell in image.tree(root)] == [20_000]
+
+
+USABLE = PAGE_SIZE - RESERVED_BYTES
+CHAINED = 150
+"""Pages of one chain."""
+
+
+def varint(value):
+    parts = [value & 0x7F]
+    while value := value >> 7:
+        parts.append(value & 0x7F | 0x80)
+    return bytes(reversed(parts))
+
+
+def leaf(cells, pointers=None):
+    """A page of a table with these cells, and where each begins."""
+    page, at, places = bytearray(PAGE_SIZE), USABLE, []
+    for cell in cells:
+        at -= len(cell)
+        page[at : at + len(cell)] = cell
+        places.append(at)
+    places = pointers or places
+    page[0] = TABLE_LEAF
+    page[3:5] = len(places).to_bytes(2, "big")
+    for n, place in enumerate(places):
+        page[8 + 2 * n : 10 + 2 * n] = place.to_bytes(2, "big")
+    return bytes(page)
+
+
+def blob_row(size):
+    """A row of one blob, as it lies on pages."""
+    kind = varint(12 + 2 * size)
+    return varint(1 + len(kind)) + kind + b"x" * size
+
+
+def test_rows_that_share_a_chain_give_out_no_more_than_a_few_times_the_file():
+    """A file can be made in which each row claims all the pages that the others claim."""
+    rest = CHAINED * (USABLE - 4)
+    least = (USABLE - 12) * 32 // 255 - 23
+    row = blob_row(rest + least - 4)
+    assert len(row) == rest + least
+    cell = varint(len(row)) + b"\x01" + row[:least] + (2).to_bytes(4, "big")
+    chain = [
+        (n + 3 if n < CHAINED - 1 else 0).to_bytes(4, "big") + b"y" * (PAGE_SIZE - 4) for n in range(CHAINED)
+    ]
+    leaves = [leaf([cell] * 7) for _ in range(CHAINED)]
+    pages = [leaf([]), *chain, *leaves]
+    reads = []
+
+    def read(number):
+        reads.append(number)
+        return pages[number - 1]
+
+    image = Image(read, len(pages))
+    found = [len(each.values[0]) for n in range(CHAINED + 2, len(pages) + 1) for each in image.cells(n)]
+    # One comes out, whichever is the right one; the others are more than the file can hold.
+    assert 1 <= len(found) <= 4
+    assert sum(found) <= 4 * len(pages) * PAGE_SIZE
+    assert len(reads) < 20 * len(pages)
+    # What came out once comes out again.
+    again = [len(each.values[0]) for n in range(CHAINED + 2, len(pages) + 1) for each in image.cells(n)]
+    assert again == found
+
+
+def test_rows_that_lie_on_each_other_give_out_no_more_than_a_few_times_the_page():
+    heads = b"".join(varint(2000) + b"\x01" + blob_row(1997)[:3] for _ in range(100))
+    first = USABLE - len(heads) - 1997
+    for pointers, most in (([first + 6 * n for n in range(100)], 11), ([first] * 100, 1)):
+        page = leaf([heads + b"z" * 1997], pointers)
+        # The second of two, because the first of a file begins with something else.
+        found = list(Image([b"", page, page].__getitem__, 2).cells(2))
+        assert 1 <= len(found) <= most
+        assert sum(len(each.values[0]) for each in found) <= 5 * PAGE_SIZE

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import note, settings
+from hypothesis import note
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -24,6 +24,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from tests.property.long_runs import long_runs
 from tests.property.machine_compared import attempt, plain, turned_alike, written_alike
 from tests.property.machine_inputs import (
     BRANCHES,
@@ -462,13 +463,11 @@ class MemoryMachine(StoreMachine):
         return MemoryBackend()
 
 
-class SqliteMachine(StoreMachine):
-    def open_backend(self):
-        self.folder = Path(tempfile.mkdtemp(prefix="holdfast-machine-"))
-        return self.open_file(create=True)
+class LastingMachine(StoreMachine):
+    """A store that is there for the next process as well."""
 
-    def open_file(self, *, create):
-        return SqliteBackend.open(self.folder / "store.db", durability="process", create=create, timeout=10.0)
+    def open_again(self):
+        raise NotImplementedError
 
     @precondition(lambda self: self.saved)
     @rule()
@@ -477,11 +476,33 @@ class SqliteMachine(StoreMachine):
         self.real.close()
         self.come_back()
 
+    def come_back(self):
+        self.backend = self.open_again()
+        self.real = self.open_store()
+        for writer, (real, model) in enumerate(self.writers):
+            where = {"agent": real.agent, "project": real.project, "branch": real.branch}
+            self.writers[writer] = self.real.session(real.id, **where), self.model.session(model.id, **where)
+
+
+class SqliteMachine(LastingMachine):
+    place: Path
+    """Where its files are; the test says so, as nobody can hand anything to a machine."""
+
+    def open_backend(self):
+        self.folder = Path(tempfile.mkdtemp(dir=self.place))
+        return self.open_file(create=True)
+
+    def open_file(self, *, create):
+        return SqliteBackend.open(self.folder / "store.db", durability="process", create=create, timeout=10.0)
+
+    def open_again(self):
+        return self.open_file(create=False)
+
     @precondition(lambda self: self.saved)
     @rule()
     def crash(self):
         """The machine went off between two calls: the files are found as they were left, with nothing closed."""
-        after = Path(tempfile.mkdtemp(prefix="holdfast-machine-"))
+        after = Path(tempfile.mkdtemp(dir=self.place))
         for file in self.folder.iterdir():
             # The index of the log is shared memory, and is not there after a crash.
             if not file.name.endswith("-shm"):
@@ -491,13 +512,6 @@ class SqliteMachine(StoreMachine):
         self.folder = after
         self.come_back()
 
-    def come_back(self):
-        self.backend = self.open_file(create=False)
-        self.real = self.open_store()
-        for writer, (real, model) in enumerate(self.writers):
-            where = {"agent": real.agent, "project": real.project, "branch": real.branch}
-            self.writers[writer] = self.real.session(real.id, **where), self.model.session(model.id, **where)
-
     def teardown(self):
         try:
             super().teardown()
@@ -505,6 +519,9 @@ class SqliteMachine(StoreMachine):
             shutil.rmtree(self.folder)
 
 
+# In parts, which can run at the same time.
+@pytest.mark.parametrize("part", [1, 2])
 @pytest.mark.parametrize("machine", [MemoryMachine, SqliteMachine])
-def test_the_store_does_what_the_model_does(machine):
-    run_state_machine_as_test(machine, settings=settings(stateful_step_count=50))
+def test_the_store_does_what_the_model_does(machine, part, memory_folder, monkeypatch):
+    monkeypatch.setattr(machine, "place", memory_folder, raising=False)
+    run_state_machine_as_test(machine, settings=long_runs(steps=50))

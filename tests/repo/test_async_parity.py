@@ -10,7 +10,7 @@ import pytest
 import holdfast
 
 # These touch no disk, so there is nothing to wait for.
-NOT_AWAITED = {"session", "changes", "plain"}
+NOT_AWAITED = {"session", "changes", "plain", "rehearsal"}
 ONLY_ASYNC = {"aclose"}
 
 

@@ -16,7 +16,7 @@ LIST = Path(__file__).with_name("public_api.txt")
 
 # Part of the public contract: programs rely on these names, and docs/architecture.md explains them.
 METHODS = {
-    "Store": "backup close find projects session sessions stats url",
+    "Store": "backup close current_branch find projects rehearsal session sessions stats url",
     "Session": (
         "annotate branches checkpoint clear delete delete_branch document exists fork load log operations pin redo "
         "rename_branch restore save switch tag undo unpin untag"

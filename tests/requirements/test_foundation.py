@@ -10,8 +10,8 @@ import holdfast
 
 
 @pytest.fixture
-def store(tmp_path):
-    with holdfast.open(tmp_path / "store", durability="process") as opened:
+def store(place):
+    with holdfast.open(place, durability="process") as opened:
         yield opened
 
 

@@ -34,8 +34,8 @@ def clock(monkeypatch):
 
 
 @pytest.fixture
-def store(tmp_path):
-    with holdfast.open(tmp_path / "store", durability="process") as opened:
+def store(place):
+    with holdfast.open(place, durability="process") as opened:
         yield opened
 
 
@@ -46,10 +46,10 @@ def save_at(session, clock, ago, state, message="", **options):
     return made
 
 
-def run(tmp_path, *words):
+def run(place, *words):
     """The command line on the same store."""
     done = subprocess.run(
-        [sys.executable, "-m", "holdfast", *words, "--store", str(tmp_path / "store")],
+        [sys.executable, "-m", "holdfast", *words, "--store", place],
         capture_output=True,
         text=True,
         check=False,
@@ -122,7 +122,7 @@ def test_pruning_keeps_the_last_hour_manual_and_significant_ones_and_one_an_hour
 
 
 @pytest.mark.requirement("T8")
-def test_pruning_from_the_command_line_reports_total_kept_and_deleted(store, tmp_path):
+def test_pruning_from_the_command_line_reports_total_kept_and_deleted(store, place):
     s = store.session("debug")
     for n in range(8):
         s.save({"n": n}, trigger="auto:tick")
@@ -137,9 +137,9 @@ def test_pruning_from_the_command_line_reports_total_kept_and_deleted(store, tmp
         "debug",
         "--json",
     ]
-    code, planned, _ = run(tmp_path, *words, "--dry-run")
+    code, planned, _ = run(place, *words, "--dry-run")
     assert (code, len(s.log())) == (0, 8)
-    code, done, _ = run(tmp_path, *words, "--yes")
+    code, done, _ = run(place, *words, "--yes")
 
     report = json.loads(done)
     assert (code, report["total"], report["kept"], report["deleted"]) == (0, 8, 3, 5)
@@ -180,7 +180,7 @@ def test_save_load_list_delete_clear_and_prune_by_number_and_age(store, clock):
 
 
 @pytest.mark.requirement("K4")
-def test_a_fork_has_a_new_id_the_same_state_its_parent_and_nothing_shared(store, tmp_path):
+def test_a_fork_has_a_new_id_the_same_state_its_parent_and_nothing_shared(store, place):
     s = store.session("agent-7", agent="scout")
     s.save({"plan": ["look"], "n": 0})
     source = s.save({"plan": ["look", "think"], "n": 1})
@@ -212,13 +212,13 @@ def test_a_fork_has_a_new_id_the_same_state_its_parent_and_nothing_shared(store,
     assert alone.load("@-") == {"plan": ["look", "think"], "n": 1}
 
     # The tree: as data, and drawn.
-    code, shown, _ = run(tmp_path, "tree", "--session", "agent-7", "--json")
+    code, shown, _ = run(place, "tree", "--session", "agent-7", "--json")
     assert code == 0
     assert "risky" in shown
     nodes = {node.checkpoint.id: node for node in s.tree().nodes}
     assert len(nodes) == 4
     assert sum(not node.parents for node in nodes.values()) == 1
-    assert run(tmp_path, "tree", "--session", "agent-7")[1].count("\n") == 4
+    assert run(place, "tree", "--session", "agent-7")[1].count("\n") == 4
 
 
 @pytest.mark.requirement("K5")
@@ -237,19 +237,19 @@ def test_a_maximum_per_agent_is_kept_automatically(store):
 
 
 @pytest.mark.requirement("K5")
-def test_a_clean_up_by_number_runs_on_demand(store, tmp_path):
+def test_a_clean_up_by_number_runs_on_demand(store, place):
     for n in range(30):
         store.session(f"run-{n % 2}", agent="scout").save({"n": n}, step=n)
     report = store.session("run-0", agent="scout").prune(Keep(at_most=20, per="agent"))
 
     assert (report.total, report.kept, report.deleted) == (30, 20, 10)
     words = ["prune", "--at-most", "5", "--per", "agent", "--session", "run-0", "--yes"]
-    assert run(tmp_path, *words)[0] == 0
+    assert run(place, *words)[0] == 0
     assert sorted(each.step for each in store.find(agent="scout")) == [25, 26, 27, 28, 29]
 
 
 @pytest.mark.requirement("K6")
-def test_checkpoints_are_selected_by_status_step_range_of_time_and_metadata(store, clock, tmp_path):
+def test_checkpoints_are_selected_by_status_step_range_of_time_and_metadata(store, clock, place):
     s = store.session("agent-7", agent="scout")
     for n in range(6):
         save_at(
@@ -277,5 +277,5 @@ def test_checkpoints_are_selected_by_status_step_range_of_time_and_metadata(stor
     assert steps(metadata={"model": {"name": "m1' OR 1=1 --"}}) == []
     # The same from the command line, with times that are written out.
     since = (NOW - timedelta(hours=4)).isoformat()
-    code, shown, _ = run(tmp_path, "list", "--session", "agent-7", "--status", "failed", "--since", since)
+    code, shown, _ = run(place, "list", "--session", "agent-7", "--status", "failed", "--since", since)
     assert (code, len(shown.splitlines())) == (0, 1)

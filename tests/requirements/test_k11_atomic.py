@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-MEMORY = Path("/dev/shm")
-
-
-@pytest.fixture
-def folder(tmp_path):
-    """In memory where there is such a place: a kill leaves the same behind, and syncs cost nothing."""
-    if not os.access(MEMORY, os.W_OK):
-        yield tmp_path
-        return
-    with tempfile.TemporaryDirectory(prefix="holdfast-", dir=MEMORY) as made:
-        yield Path(made)
 
 
 @pytest.mark.requirement("K11")
 @pytest.mark.parametrize("existing", [0, 3], ids=["the first save", "a later save"])
-def test_a_save_that_is_killed_at_any_write_leaves_no_half_checkpoint(existing, folder):
+def test_a_save_that_is_killed_at_any_write_leaves_no_half_checkpoint(existing, memory_folder):
     """The program saves in a process that is killed before its first write, its second ..., and reads all back."""
-    program = [sys.executable, "-m", "tests.reliability.every_write", str(folder), str(existing)]
+    program = [sys.executable, "-m", "tests.reliability.every_write", str(memory_folder), str(existing)]
     done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     # A save of a few pages writes its log page by page, syncs it, and moves it into the file when it closes.

@@ -198,6 +198,9 @@ def _between(reader: Reader, start: CheckpointRow, end: CheckpointRow) -> Iterat
 def _parsed(ref: str | Ref | Checkpoint) -> Ref:
     if isinstance(ref, Checkpoint):
         return Ref("id", ref.id, 0, ref.id)
+    if type(ref) is str and len(ref) == 64 and _HEX.fullmatch(ref):
+        # A whole id is what programs use; it is nothing else in the grammar, but for a branch of that name.
+        return Ref("name", ref, 0, ref)
     return ref if isinstance(ref, Ref) else parse(ref)
 
 

@@ -43,12 +43,10 @@ def plan_removal(reader: Reader, session: SessionRow, row: CheckpointRow, *, for
         InvalidInputError: It is protected, and `force` is not given.
     """
     heads = [branch for branch in reader.branches(session.id) if branch.head == row.id]
-    # A child always is younger than what it follows: the rows before this one need not be read.
-    later = reader.checkpoints(Query(session=session.id, after_seq=row.seq, include_hidden=True))
+    children = reader.checkpoints(Query(session=session.id, prev=row.id, include_hidden=True))
     if not force:
-        children = sum(each.prev == row.id and not each.hidden for each in later)
-        _check_unprotected(row, lines=len(heads) + children)
-    return remove([row, *later], heads, {row.id}, number=session.log_count + 1)
+        _check_unprotected(row, lines=len(heads) + sum(not each.hidden for each in children))
+    return remove([row, *children], heads, {row.id}, number=session.log_count + 1)
 
 
 def plan_clearing(reader: Reader, session: SessionRow, *, force: bool) -> Change:
@@ -75,7 +73,7 @@ def remove(
 ) -> Change:
     """The change that takes `removed` out of the history of one session, as operation `number` of its log.
 
-    `rows` has the removed ones and all that may follow them, hidden ones too; `heads` the branches.
+    `rows` has the removed ones and all whose `prev` they are, hidden ones too; `heads` the branches.
     """
     rows = list(rows)
     links = _links(rows, removed)

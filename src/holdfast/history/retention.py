@@ -37,7 +37,7 @@ class Decision(NamedTuple):
     """Every rule that keeps it, or what removes it."""
 
 
-class Plan(NamedTuple):
+class RetentionPlan(NamedTuple):
     """The decisions for all checkpoints that are there, newest first."""
 
     decisions: tuple[Decision, ...]
@@ -55,7 +55,7 @@ def plan(
     now: int,
     *,
     agents: Mapping[str, str | None] | None = None,
-) -> Plan:
+) -> RetentionPlan:
     """Decide about every visible row.
 
     `rows` and `heads` may be those of many sessions, but are all those of each. `agents` says whose each session is,
@@ -68,7 +68,7 @@ def plan(
     for group in _groups(there, keep, agents or {}).values():
         wanted |= _wanted(group, keep, now)
         capped |= _capped(group, keep, now, wanted=wanted, protected=protected)
-    return Plan(tuple(_decision(row, protected, wanted, capped) for row in there))
+    return RetentionPlan(tuple(_decision(row, protected, wanted, capped) for row in there))
 
 
 def _order(row: CheckpointRow) -> tuple[int, int]:

@@ -9,12 +9,13 @@ Links are not taken from the log but worked out: checkpoints may have come in be
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from holdfast.errors import ConflictError, ErrorCode, NotFoundError
 from holdfast.history import jsontext
 from holdfast.history.oplog import Recorded, edit, recorded
+from holdfast.history.relinking import Link, rejoin, relink
 from holdfast.history.undoing import REMOVALS
 from holdfast.storage.ports import Reader
 from holdfast.storage.records import (
@@ -140,14 +141,9 @@ class _Planning:
             self._block(f"branch {current!r} is the current one now", "s.switch(name, remember=True) sets it")
         return before
 
-    def _links(self) -> dict[CheckpointId, tuple[CheckpointId | None, int]]:
+    def _links(self) -> dict[CheckpointId, Link]:
         """Where the rows lead that are affected, hidden ones too."""
-        first = min(self._row(each).seq for each in (*self._shown, *self._hidden))
-        # A child always is younger than what it follows: the rows before need not be read.
-        rows = self._reader.checkpoints(
-            Query(session=self._session.id, after_seq=first - 1, include_hidden=True)
-        )
-        self._rows.update((row.id, row) for row in rows)
+        rows = self._affected()
         known = {each.checkpoint for each in self._data.edits} | self._hidden
         for row in rows:
             if row.prev in self._hidden and not row.hidden and row.id not in known:
@@ -156,10 +152,53 @@ class _Planning:
                     f"s.restore('#{row.seq}') and s.fork('#{row.seq}') go on from there",
                     checkpoint=row.id.hex(),
                 )
-        links = relink(rows, shown=self._shown, hidden=self._hidden, told=self._told())
+        links = relink(rows, shown=self._shown, hidden=self._hidden, told=self._rejoined(rows) | self._told())
         return {row.id: links[row.id] for row in rows if links[row.id] != (row.prev, row.skipped)}
 
-    def _told(self) -> dict[CheckpointId, tuple[CheckpointId | None, int]]:
+    def _affected(self) -> Sequence[CheckpointRow]:
+        """What changes, all that may lead elsewhere by it, and what those were saved on.
+
+        A row, hidden or not, leads past what is hidden to the nearest one that is there. So whatever will lead to one
+        that comes back now leads to where that one leads; and what led to one that goes says so itself.
+        """
+        leads = {self._row(each).prev or CheckpointId(b"") for each in self._shown} | self._hidden
+        rows = {each: self._row(each) for each in (*self._shown, *self._hidden)}
+        for prev in leads:
+            query = Query(session=self._session.id, prev=prev, include_hidden=True)
+            rows.update((row.id, row) for row in self._reader.checkpoints(query))
+            self._add_if_there(rows, prev)
+        for each in self._data.edits:
+            if _LINKS & each.before.keys():
+                self._add_if_there(rows, each.checkpoint)
+        for row in list(rows.values()):
+            if row.parents:
+                self._add_if_there(rows, row.parents[0])
+        self._rows.update(rows)
+        return list(rows.values())
+
+    def _add_if_there(self, rows: dict[CheckpointId, CheckpointRow], checkpoint: CheckpointId) -> None:
+        row = rows.get(checkpoint) or self._rows.get(checkpoint) or self._reader.checkpoint(checkpoint)
+        # A fork into a session of its own was saved on something that is no part of its history.
+        if row is not None and row.session == self._session.id:
+            rows[checkpoint] = row
+
+    def _rejoined(self, rows: Sequence[CheckpointRow]) -> dict[CheckpointId, Link]:
+        """Where rows lead to what comes back, of those whose own parents are gone for good."""
+        followed = {
+            each.before["prev"]
+            for each in self._data.edits
+            if each.before.get("prev") in self._shown and self._reader.checkpoint(each.checkpoint) is None
+        }
+        found = rejoin(rows, [self._row(each) for each in followed])
+        for row, possible in found.unsure:
+            numbers = " or ".join(_name(each) for each in sorted(possible, key=lambda row: row.seq))
+            raise self._gone(
+                f"what followed {_name(row)} is gone for good, and whether {numbers} came after it is not known",
+                row.id,
+            )
+        return dict(found.links)
+
+    def _told(self) -> dict[CheckpointId, Link]:
         """Where rows led before the entry, of those that it led elsewhere."""
         told = {}
         for each in self._data.edits:
@@ -181,16 +220,18 @@ class _Planning:
         if checkpoint not in self._rows:
             row = self._reader.checkpoint(checkpoint)
             if row is None:
-                raise NotFoundError(
-                    f"{self._subject.summary} cannot be {_done(self._subject.verb)}: "
-                    f"checkpoint {checkpoint.hex()[:12]} is no longer in the store",
-                    code=ErrorCode.UNDO_GONE,
-                    hint="retention or gc removed it for good; a backup from before may have it",
-                    session=self._session.id,
-                    checkpoint=checkpoint.hex(),
-                )
+                raise self._gone(f"checkpoint {checkpoint.hex()[:12]} is no longer in the store", checkpoint)
             self._rows[checkpoint] = row
         return self._rows[checkpoint]
+
+    def _gone(self, why: str, checkpoint: CheckpointId) -> NotFoundError:
+        return NotFoundError(
+            f"{self._subject.summary} cannot be {_done(self._subject.verb)}: {why}",
+            code=ErrorCode.UNDO_GONE,
+            hint="retention or gc removed it for good; a backup from before may have it",
+            session=self._session.id,
+            checkpoint=checkpoint.hex(),
+        )
 
     def _block_moved(self, move: Move, head: CheckpointId | None) -> NoReturn:
         at = f"is at {_name(self._row(head))} now" if head else "is gone"
@@ -235,41 +276,6 @@ class _Planning:
             hint=hint,
             **{"session": self._session.id, "operation": self._subject.entry.number, **details},
         )
-
-
-def relink(
-    rows: Sequence[CheckpointRow],
-    *,
-    shown: Collection[CheckpointId],
-    hidden: Collection[CheckpointId],
-    told: Mapping[CheckpointId, tuple[CheckpointId | None, int]] | None = None,
-) -> Mapping[CheckpointId, tuple[CheckpointId | None, int]]:
-    """Where each row leads once some are shown and some are hidden: `prev` and `skipped`.
-
-    `rows` has those that change and all that are younger. An older one is not affected, and neither is where it leads.
-    `told` has where rows led that the entry changed: where the parent is gone for good, nothing else knows.
-    """
-    known = {row.id: row for row in rows}
-
-    def stays(checkpoint: CheckpointId) -> bool:
-        return checkpoint in shown or not (checkpoint in hidden or known[checkpoint].hidden)
-
-    links: dict[CheckpointId, tuple[CheckpointId | None, int]] = {}
-    # Oldest first: where a parent leads is known before its children are looked at.
-    for row in sorted(rows, key=lambda row: row.seq):
-        parent = row.parents[0] if row.parents else None
-        if parent in known:
-            beyond, more = links[parent]
-            links[row.id] = (parent, 0) if stays(parent) else (beyond, more + 1)
-        elif told and row.id in told:
-            links[row.id] = told[row.id]
-        elif row.prev in known and not stays(row.prev):
-            # The parent is gone for good, and so is the way between: count on from what the row knows itself.
-            beyond, more = links[row.prev]
-            links[row.id] = beyond, row.skipped + 1 + more
-        else:
-            links[row.id] = row.prev, row.skipped
-    return links
 
 
 def _name(row: CheckpointRow) -> str:

@@ -1,17 +1,19 @@
 """The two ports: a `Backend` commits batches, a `Reader` answers questions about one moment.
 
-All writing is `commit`, all reading goes through a `Reader`, which sees the store as it was when it was opened: what a
-load reads fits together, whoever writes meanwhile. Sentences in these docstrings are the contract, and each has a test
-in `holdfast.testing.conformance`.
+All writing is `commit`, or `adopt` for rows that another store made. All reading goes through a `Reader`, which sees
+the store as it was when it was opened: what a load reads fits together, whoever writes meanwhile. Sentences in these
+docstrings are the contract, and each has a test in `holdfast.testing.conformance`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
+from holdfast.storage.copying import Adopted, Adoption
 from holdfast.storage.inspection import Flaw, LostRow, Rebuilt
 from holdfast.storage.records import (
     Batch,
@@ -67,6 +69,14 @@ class Reader(Protocol):
         """The plain bytes of those chunks; a chunk that is not there is left out. The caller checks the hashes."""
         ...
 
+    def present(self, hashes: Iterable[ChunkHash]) -> AbstractSet[ChunkHash]:
+        """Those of the chunks that are there, without reading them."""
+        ...
+
+    def adopted(self, session: SessionRow) -> Adopted | None:
+        """How the last `adopt` of that session left it, if it left it with exactly this row; None otherwise."""
+        ...
+
     def stats(self) -> StoreStats:
         """How much is in the store."""
         ...
@@ -82,6 +92,9 @@ class Collection(Protocol):
 
     A collection may be left at any point: whatever was removed until then was not needed. Where a newer one has begun,
     an older one sweeps nothing more and says so: what the newer one marked must stay as it found it.
+
+    It shows in the store that it is under way: when it begins, with each sweep, and every few seconds while it marks.
+    Leaving it takes that back, unless a newer one has begun.
     """
 
     def mark(self, names: Iterable[ChunkHash]) -> Sequence[ChunkHash]:
@@ -171,12 +184,36 @@ class Backend(Protocol):
         """
         ...
 
+    def adopt(self, batch: Adoption) -> None:
+        """Take over rows of another store as they are, all or nothing, durably before returning.
+
+        Checks two things: the session is as expected, and the chunks that it says to have found are there. What it
+        brings and what it found is stamped with the current epoch, as in a commit. Nothing else is checked: rows,
+        branches and log come out as they were put in, but for `position`, which goes on as in a commit. What is
+        removed is gone with its tags and its key. `erase_session` forgets that a session was adopted.
+
+        Raises:
+            ConflictError: The session is not as expected (`session-changed`), or a chunk is not there (`chunks-gone`).
+            InvalidInputError: A row belongs to another session (`bad-argument`).
+            BackendError: The write failed; what it would have written is absent or, rarely, whole.
+        """
+        ...
+
     def reader(self) -> AbstractContextManager[Reader]:
         """Open a view of the store as it is now. Leave it before opening another in the same thread."""
         ...
 
-    def collection(self, *, dry_run: bool = False) -> AbstractContextManager[Collection]:
-        """Begin to collect chunks that no checkpoint needs. With `dry_run` nothing is written, and nothing swept."""
+    def collection(
+        self, *, dry_run: bool = False, stale_after: float | None = None
+    ) -> AbstractContextManager[Collection]:
+        """Begin to collect chunks that no checkpoint needs. With `dry_run` nothing is written, and nothing swept.
+
+        With `stale_after` it begins only where no other one has shown itself within so many seconds, in any process;
+        otherwise nothing changes. Without, it begins whoever else is at work. A dry run takes no notice of others.
+
+        Raises:
+            ConflictError: Another one is under way (`collection-running`).
+        """
         ...
 
     def erase_session(self, session: str) -> None:
@@ -210,7 +247,8 @@ class Backend(Protocol):
     def wait_for_checkpoint(self, after: int, timeout: float) -> int:
         """Wait until there is a checkpoint with a position higher than `after`, whoever committed it.
 
-        Returns the highest position that was ever given, after `timeout` seconds even if it is not higher.
+        Returns the highest position that was given and has arrived: no checkpoint with that one or a lower one becomes
+        visible any more. After `timeout` seconds it does so even if that is not higher.
         """
         ...
 

@@ -11,13 +11,37 @@ and removals touch may change, and each change goes into the operation log in th
 
 from __future__ import annotations
 
-from typing import NamedTuple, NewType
+from collections.abc import Sequence
+from typing import NamedTuple, NewType, Protocol
 
 CheckpointId = NewType("CheckpointId", bytes)
 """32 bytes that name a checkpoint: a hash over its parents, its root and everything its writer said."""
 
 ChunkHash = NewType("ChunkHash", bytes)
 """32 bytes that name a chunk: the hash of its plain bytes."""
+
+
+class NewChunk(Protocol):
+    """What a backend is given of a chunk: a `Chunk`, or something that makes its `data` when it is asked for.
+
+    The chunks of a large state are not all held as plain bytes at once. Who goes through them takes the data of one,
+    or of a few, and lets go of it before the next.
+    """
+
+    @property
+    def hash(self) -> ChunkHash:
+        """See `Chunk`."""
+        ...
+
+    @property
+    def data(self) -> bytes:
+        """See `Chunk`. It may be made anew each time."""
+        ...
+
+    @property
+    def base(self) -> ChunkHash | None:
+        """See `Chunk`."""
+        ...
 
 
 class Chunk(NamedTuple):
@@ -167,6 +191,8 @@ class Query(NamedTuple):
     step: int | None = None
     seq: int | None = None
     key: str | None = None
+    prev: CheckpointId | None = None
+    """What they follow; empty bytes for those that follow nothing."""
     id_prefix: str | None = None
     """Lower-case hex digits, at most 64."""
     since: int | None = None
@@ -239,7 +265,7 @@ class Batch(NamedTuple):
     claim: Claim
     at: int
     """The store's clock for `stored_at`, `moved_at` and `created_at` of a new session."""
-    chunks: tuple[Chunk, ...] = ()
+    chunks: Sequence[NewChunk] = ()
     checkpoints: tuple[CheckpointRow, ...] = ()
     moves: tuple[Move, ...] = ()
     edits: tuple[Edit, ...] = ()

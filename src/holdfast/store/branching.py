@@ -21,7 +21,7 @@ from holdfast.history.names import check_branch, check_session
 from holdfast.history.walk import ancestors
 from holdfast.storage.ports import Reader
 from holdfast.storage.records import BranchRow, CheckpointId, CheckpointRow, Claim, Move, SessionRow
-from holdfast.store.changing import Place, Plan, carry_out
+from holdfast.store.changing import OperationPlan, Place, carry_out
 from holdfast.store.saving import Expectation, Unset
 
 _MOST_OF_A_MESSAGE = 200
@@ -59,7 +59,7 @@ def fork(
     target = place if session in (None, place.claim.session) else _elsewhere(place, session)
     meant = ref
 
-    def work(reader: Reader, owner: SessionRow) -> tuple[Plan, None]:
+    def work(reader: Reader, owner: SessionRow) -> tuple[OperationPlan, None]:
         nonlocal meant
         source = place.find(reader, meant)
         # "@" may name another checkpoint in the next round; the one that was meant is this.
@@ -80,7 +80,7 @@ def fork(
             message=f"fork of #{source.seq}",
         )
         move = Move(branch, expected=None, head=made.id)
-        return Plan("fork", moves=[move], made=made, relies_on=source.id), None
+        return OperationPlan("fork", moves=[move], made=made, relies_on=source.id), None
 
     done = carry_out(target, work)
     assert done.made is not None
@@ -91,7 +91,7 @@ def restore(place: Place, ref: str | Checkpoint, expected: Expectation) -> Check
     """Put the state of `ref` at the tip of the branch in use, as a new checkpoint."""
     meant = ref
 
-    def work(reader: Reader, owner: SessionRow) -> tuple[Plan, None]:
+    def work(reader: Reader, owner: SessionRow) -> tuple[OperationPlan, None]:
         nonlocal meant
         source = place.find(reader, meant)
         meant = Checkpoint(source, owner)
@@ -110,7 +110,7 @@ def restore(place: Place, ref: str | Checkpoint, expected: Expectation) -> Check
             metadata=jsontext.dump({"restored_from": source.id.hex()}),
         )
         move = Move(place.branch, expected=head.id, head=made.id)
-        return Plan("restore", moves=[move], made=made, relies_on=source.id), None
+        return OperationPlan("restore", moves=[move], made=made, relies_on=source.id), None
 
     done = carry_out(place, work)
     assert done.made is not None
@@ -121,11 +121,11 @@ def switch(place: Place, name: str, *, remember: bool) -> Checkpoint:
     """The head of a branch to go on from; `remember` makes it the one that people are on."""
     check_branch(name)
 
-    def work(reader: Reader, session: SessionRow) -> tuple[Plan | None, CheckpointRow]:
+    def work(reader: Reader, session: SessionRow) -> tuple[OperationPlan | None, CheckpointRow]:
         head = get_head(reader, session.id, name)
         if not remember or session.current == name:
             return None, head
-        return Plan("switch", switch_to=name, structural=False), head
+        return OperationPlan("switch", switch_to=name, structural=False), head
 
     done = carry_out(place, work)
     return Checkpoint(done.found, done.session)
@@ -136,12 +136,12 @@ def rename(place: Place, old: str, new: str) -> BranchInfo:
     check_branch(old)
     check_branch(new)
 
-    def work(reader: Reader, session: SessionRow) -> tuple[Plan, CheckpointRow]:
+    def work(reader: Reader, session: SessionRow) -> tuple[OperationPlan, CheckpointRow]:
         head = get_head(reader, session.id, old)
         if reader.branch(session.id, new) is not None:
             raise _branch_exists(session.id, new)
         moves = [Move(old, expected=head.id, head=None), Move(new, expected=None, head=head.id)]
-        return Plan("rename", moves=moves, switch_to=new if session.current == old else None), head
+        return OperationPlan("rename", moves=moves, switch_to=new if session.current == old else None), head
 
     done = carry_out(place, work)
     row = BranchRow(session=done.session.id, name=new, head=done.found.id, moved_at=done.at)
@@ -152,7 +152,7 @@ def drop(place: Place, name: str, *, force: bool) -> Checkpoint:
     """Remove a branch and leave its checkpoints; where it was."""
     check_branch(name)
 
-    def work(reader: Reader, session: SessionRow) -> tuple[Plan, CheckpointRow]:
+    def work(reader: Reader, session: SessionRow) -> tuple[OperationPlan, CheckpointRow]:
         head = get_head(reader, session.id, name)
         others = [each for each in reader.branches(session.id) if each.name != name]
         if not force:
@@ -161,7 +161,9 @@ def drop(place: Place, name: str, *, force: bool) -> Checkpoint:
         # Whoever is on no branch in particular should not be on one that is not there.
         leave = session.current == name and bool(names)
         switch_to = ("main" if "main" in names else names[0]) if leave else None
-        return Plan("drop", moves=[Move(name, expected=head.id, head=None)], switch_to=switch_to), head
+        return OperationPlan(
+            "drop", moves=[Move(name, expected=head.id, head=None)], switch_to=switch_to
+        ), head
 
     done = carry_out(place, work)
     return Checkpoint(done.found, done.session)

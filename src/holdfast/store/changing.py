@@ -56,7 +56,7 @@ class Place(NamedTuple):
         return resolve(reader, self.claim.session, self.branch, ref, now=self.clock())
 
 
-class Plan(NamedTuple):
+class OperationPlan(NamedTuple):
     """What one operation writes."""
 
     kind: str
@@ -75,6 +75,8 @@ class Plan(NamedTuple):
     """Whether the entry in the log says what changed."""
     removals: tuple[CheckpointId, ...] = ()
     """Checkpoints whose rows go for good."""
+    entry: Operation | None = None
+    """Its entry in the log, where it is not the usual one."""
     cuts_log_from: int = 0
 
 
@@ -101,7 +103,9 @@ def session_of(reader: Reader, row: CheckpointRow) -> SessionRow:
     return session
 
 
-def carry_out(place: Place, work: Callable[[Reader, SessionRow], tuple[Plan | None, _T]]) -> Done[_T]:
+def carry_out(
+    place: Place, work: Callable[[Reader, SessionRow], tuple[OperationPlan | None, _T]]
+) -> Done[_T]:
     """Work an operation out and commit it, again and again until nobody comes between.
 
     `work` gets the session as it is, an empty one where it does not exist yet. It returns the plan, None where there
@@ -117,7 +121,7 @@ def carry_out(place: Place, work: Callable[[Reader, SessionRow], tuple[Plan | No
             plan, found = work(reader, session)
         if plan is None:
             return Done(found, session, None, now)
-        entry = _entry(session, plan, now)
+        entry = plan.entry or _entry(session, plan, now)
         try:
             receipt = place.backend.commit(_batch(claim, session, plan, entry))
         except ConflictError:
@@ -180,7 +184,7 @@ def _change_row(
 ) -> Checkpoint:
     meant = ref
 
-    def work(reader: Reader, session: SessionRow) -> tuple[Plan | None, CheckpointRow]:
+    def work(reader: Reader, session: SessionRow) -> tuple[OperationPlan | None, CheckpointRow]:
         nonlocal meant
         row = place.find(reader, meant)
         # "@" may name another checkpoint in the next round; the one that was meant is this.
@@ -188,13 +192,13 @@ def _change_row(
         new = change(row)
         if new == edit(row):
             return None, row
-        return Plan(kind, edits=[(row, new)], structural=False), row._replace(**new._asdict())
+        return OperationPlan(kind, edits=[(row, new)], structural=False), row._replace(**new._asdict())
 
     done = carry_out(place, work)
     return Checkpoint(done.found, done.session)
 
 
-def _entry(session: SessionRow, plan: Plan, now: int) -> Operation:
+def _entry(session: SessionRow, plan: OperationPlan, now: int) -> Operation:
     current, new = session.current, plan.switch_to
     return operation(
         session,
@@ -208,7 +212,7 @@ def _entry(session: SessionRow, plan: Plan, now: int) -> Operation:
     )
 
 
-def _batch(claim: Claim, session: SessionRow, plan: Plan, entry: Operation) -> Batch:
+def _batch(claim: Claim, session: SessionRow, plan: OperationPlan, entry: Operation) -> Batch:
     return Batch(
         claim=claim,
         at=entry.at,
@@ -224,7 +228,9 @@ def _batch(claim: Claim, session: SessionRow, plan: Plan, entry: Operation) -> B
     )
 
 
-def _settle(backend: Backend, entry: Operation, plan: Plan, failure: BackendError) -> CheckpointRow | None:
+def _settle(
+    backend: Backend, entry: Operation, plan: OperationPlan, failure: BackendError
+) -> CheckpointRow | None:
     """Find out whether a commit whose reply was an error took place after all; raise the error if not."""
     try:
         with backend.reader() as reader:

@@ -17,7 +17,7 @@ from holdfast.objects.links import links
 from holdfast.objects.verified import read_chunk
 from holdfast.storage.ports import Backend, Collection, Reader
 from holdfast.storage.records import CheckpointId, CheckpointRow, ChunkHash, Claim, Query, SessionRow, Swept
-from holdfast.store.changing import Place, Plan, carry_out
+from holdfast.store.changing import OperationPlan, Place, carry_out
 from holdfast.store.progress import Progress, silent
 
 GRACE_DAYS: Final = 14
@@ -102,20 +102,28 @@ def collect_chunks(backend: Backend, progress: Progress | None = None) -> Swept:
     return swept
 
 
-def collecting(backend: Backend, progress: Progress) -> Generator[Swept, None, None]:
-    """The same in steps, each short; what was removed so far after each."""
+def collecting(
+    backend: Backend, progress: Progress, *, stale_after: float | None = None
+) -> Generator[Swept, None, None]:
+    """The same in steps, each short; what was removed so far after each.
+
+    Raises:
+        ConflictError: With `stale_after`, another one has been at work within so many seconds (`collection-running`).
+    """
     while True:
         try:
-            yield from _collecting(backend, progress)
+            yield from _collecting(backend, progress, stale_after)
         except _RowGoneError:
             # What it had marked of that row and not looked into yet may be shared: nothing can be swept on that.
             continue
         return
 
 
-def _collecting(backend: Backend, progress: Progress) -> Generator[Swept, None, None]:
+def _collecting(
+    backend: Backend, progress: Progress, stale_after: float | None
+) -> Generator[Swept, None, None]:
     removed = Swept(done=False)
-    with backend.collection() as collection:
+    with backend.collection(stale_after=stale_after) as collection:
         for _ in _marking(backend, collection, progress, without=frozenset()):
             yield removed
         while not removed.done:
@@ -164,10 +172,10 @@ def _pages(backend: Backend) -> Iterator[Sequence[CheckpointRow]]:
 
 
 def _remove_rows(backend: Backend, name: str, rows: Sequence[CheckpointRow], now: int) -> None:
-    def work(reader: Reader, _session: SessionRow) -> tuple[Plan | None, None]:
+    def work(reader: Reader, _session: SessionRow) -> tuple[OperationPlan | None, None]:
         # One that was brought back by an undo meanwhile is not removed.
         ids = tuple(row.id for row in rows if _still_hidden(reader, row))
-        return (Plan("gc", removals=ids, structural=False) if ids else None), None
+        return (OperationPlan("gc", removals=ids, structural=False) if ids else None), None
 
     carry_out(Place(backend, Claim(name), "main", lambda: now, None), work)
 

@@ -57,7 +57,7 @@ def check_draft(  # noqa: PLR0913 - as many as a checkpoint has fields
     """
     return Draft(
         message=check_message(message),
-        tags=check_tags(tags),
+        tags=() if tags == () else check_tags(tags),
         step=check_step(step),
         status=check_status(status),
         trigger=check_trigger(trigger),
@@ -73,6 +73,8 @@ def check_message(message: str) -> str:
     """Return `message` if it can be kept."""
     if type(message) is not str:
         raise _bad("message", f"must be a text, not {type(message).__name__}", "pass message as a str")
+    if not message:
+        return message
     if "\x00" in message or not _is_unicode(message):
         # Neither database keeps them in text, and no terminal or JSON reader should see them.
         raise _bad("message", "holds a NUL or half a surrogate pair", "put raw data into the state")

@@ -18,7 +18,7 @@ from holdfast.history.refs import resolve
 from holdfast.history.removal import remove
 from holdfast.storage.ports import Backend, Reader
 from holdfast.storage.records import CheckpointId, Claim, Query, SessionRow
-from holdfast.store.changing import Place, Plan, carry_out
+from holdfast.store.changing import OperationPlan, Place, carry_out
 from holdfast.store.collecting import collect_chunks, count_unneeded
 
 _CLEANINGS = 20
@@ -94,14 +94,14 @@ def _named(reader: Reader, session: str, ref: str | Checkpoint, now: int) -> Che
 
 
 def _remove(backend: Backend, name: str, wanted: frozenset[CheckpointId], now: int) -> None:
-    def work(reader: Reader, session: SessionRow) -> tuple[Plan | None, None]:
+    def work(reader: Reader, session: SessionRow) -> tuple[OperationPlan | None, None]:
         if reader.session(name) is None:
             # Somebody else forgot all of it meanwhile.
             return None, None
         rows = reader.checkpoints(Query(session=name, include_hidden=True))
         number = session.log_count + 1
         change = remove(rows, reader.branches(name), wanted, number=number)
-        plan = Plan(
+        plan = OperationPlan(
             "forget",
             edits=change.edits,
             moves=change.moves,

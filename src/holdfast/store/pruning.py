@@ -1,10 +1,10 @@
 """prune: a `Keep` carried out on what is there.
 
 What goes is hidden in one commit per session, with its entry in the operation log, on the condition that the session is
-still as it was read; otherwise it is planned again. Pruned by a person it can be undone, like a delete. Pruned after a
-save, because the session was opened with `keep=`, it is gone at once: nobody asked, so nobody will ask for it back, and
-a store that keeps ten checkpoints should not hold a thousand. Nor should its log: an entry of that kind takes the place
-of those right before it.
+still as it was read; otherwise it is planned again, as `changing` does it. Pruned by a person it can be undone, like a
+delete. Pruned after a save, because the session was opened with `keep=`, it is gone at once: nobody asked, so nobody
+will ask for it back, and a store that keeps ten checkpoints should not hold a thousand. Nor should its log: an entry of
+that kind takes the place of those right before it.
 """
 
 from __future__ import annotations
@@ -12,27 +12,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from holdfast.errors import ConflictError, ErrorCode, IntegrityError, InvalidInputError
+from holdfast.errors import ErrorCode, IntegrityError, InvalidInputError
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.history.heads import missing_head
 from holdfast.history.keep import Keep, check_keep
-from holdfast.history.oplog import operation, retirement
+from holdfast.history.oplog import retirement
 from holdfast.history.removal import remove
-from holdfast.history.retention import Plan, plan
+from holdfast.history.retention import RetentionPlan, plan
 from holdfast.storage.ports import Backend, Reader
-from holdfast.storage.records import (
-    Batch,
-    BranchRow,
-    CheckpointRow,
-    Claim,
-    Guard,
-    Operation,
-    Query,
-    SessionRow,
-)
-
-_ATTEMPTS = 1000
-"""See `saving._ATTEMPTS`."""
+from holdfast.storage.records import BranchRow, CheckpointRow, Claim, Operation, Query, SessionRow
+from holdfast.store.changing import OperationPlan, Place, carry_out
 
 
 class PruneDecision(NamedTuple):
@@ -62,7 +51,7 @@ class _Reading(NamedTuple):
     rows: Mapping[str, Sequence[CheckpointRow]]
     """Of each session that loses something: from the first that goes on, hidden ones included."""
     heads: Mapping[str, Sequence[BranchRow]]
-    plan: Plan
+    plan: RetentionPlan
     newest: Mapping[str, Operation | None]
     """The newest entry of the log of each session that automatic retention takes something from."""
 
@@ -144,51 +133,37 @@ def _carry_out(
     backend: Backend, session: str, keep: Keep, reading: _Reading, *, now: int, kind: str
 ) -> _Reading:
     """Commit a plan, session by session; what was carried out in the end."""
-    to_do = list(reading.rows)
     first = reading
-    for _ in range(_ATTEMPTS):
-        try:
-            while to_do:
-                batch = _batch(reading, to_do[-1], now, kind)
-                if batch is not None:
-                    backend.commit(batch)
-                to_do.pop()
-        except ConflictError:
-            # Somebody saved or changed something in between: decide again about what is there now.
-            with backend.reader() as reader:
+    for name in first.rows:
+
+        def work(reader: Reader, owner: SessionRow, name: str = name) -> tuple[OperationPlan | None, None]:
+            nonlocal reading
+            if owner != reading.owners.get(name):
+                # Somebody saved or changed something in between: decide again about what is there now.
                 reading = _read(reader, session, keep, now, kind=kind)
-        else:
-            return first if reading is first else _together(first, reading)
-    raise ConflictError.session_changed(session)
+            return _plan(reading, name, now, kind), None
+
+        carry_out(Place(backend, Claim(name), "main", lambda: now, None), work)
+    return first if reading is first else _together(first, reading)
 
 
 def _together(first: _Reading, last: _Reading) -> _Reading:
     """What was decided at last, and what the first attempts had removed by then."""
     decided = {each.row.id for each in last.plan.decisions}
     gone = [each for each in first.plan.decisions if not each.kept and each.row.id not in decided]
-    return last._replace(plan=Plan((*last.plan.decisions, *gone)))
+    return last._replace(plan=RetentionPlan((*last.plan.decisions, *gone)))
 
 
-def _batch(reading: _Reading, name: str, now: int, kind: str) -> Batch | None:
+def _plan(reading: _Reading, name: str, now: int, kind: str) -> OperationPlan | None:
     if name not in reading.rows:
         return None
     rows, session = reading.rows[name], reading.owners[name]
     removed = reading.plan.removed & {row.id for row in rows}
     change = remove(rows, reading.heads[name], removed, number=session.log_count + 1)
-    cut = 0
-    if kind == "retire":
-        # There is one after each save, and none is ever undone: it tells what went, not how others lead past it.
-        told = [pair for pair in change.edits if pair[0].id in removed]
-        entry, cut = retirement(session, now, reading.newest[name], edits=told, moves=change.moves)
-    else:
-        entry = operation(session, kind, now, edits=change.edits, moves=change.moves)
-    return Batch(
-        claim=Claim(name),
-        at=now,
-        moves=tuple(change.moves),
-        edits=tuple(new for _, new in change.edits),
-        operations=(entry,),
-        guard=Guard(log_count=session.log_count, last_seq=session.last_seq),
-        removals=tuple(removed) if kind == "retire" else (),
-        cuts_log_from=cut,
-    )
+    written = OperationPlan(kind, edits=change.edits, moves=change.moves)
+    if kind != "retire":
+        return written
+    # There is one after each save, and none is ever undone: it tells what went, not how others lead past it.
+    told = [pair for pair in change.edits if pair[0].id in removed]
+    entry, cut = retirement(session, now, reading.newest[name], edits=told, moves=change.moves)
+    return written._replace(removals=tuple(removed), entry=entry, cuts_log_from=cut)

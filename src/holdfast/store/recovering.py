@@ -17,6 +17,7 @@ from holdfast.backends.memory.reader import MemoryReader
 from holdfast.errors import ErrorCode, IntegrityError, NotFoundError, RecoveryWarning
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.history.refs import Ref, parse, resolve
+from holdfast.history.remains import NO_NUMBER, Remains, Way
 from holdfast.objects.registry import TypeRegistry
 from holdfast.objects.state import decode_state
 from holdfast.objects.verified import Read
@@ -26,8 +27,6 @@ from holdfast.storage.records import CheckpointId, CheckpointRow, SessionRow
 from holdfast.store.changing import Place, session_of
 from holdfast.store.verifying import DamagedCheckpoint
 from holdfast.store.writer import Writer
-
-_NO_NUMBER = 1 << 62
 
 
 class Recovered(NamedTuple):
@@ -131,6 +130,9 @@ class _Walk:
         self._head = None if branch is None else branch.head
         self._reader = MemoryReader(moment)
         self._lost = [row for row in seen.lost() if row.session in (None, self._session)]
+        self._remains = Remains(
+            self._rows.values(), {row.id: row for row in self._lost if row.id is not None}
+        )
         self._damaged: list[DamagedCheckpoint] = []
 
     def find(self, ref: str | Checkpoint, refusal: str) -> Found:
@@ -169,7 +171,7 @@ class _Walk:
         parsed = parse(_text(ref))
         for row in self._lost:
             if self._is_meant(parsed, row):
-                return self._beyond(row, self._place.branch)
+                return self._follow(self._remains.beyond_lost(row, self._place.branch))
         if parsed.kind in ("seq", "id") or (isinstance(error, NotFoundError) and parsed.kind == "tag"):
             raise error
         known = {each.name for each in self._seen.branches() if each.session == self._session}
@@ -181,7 +183,7 @@ class _Walk:
         }:
             raise error
         # The head of the branch or a link on the way is lost: the newest one that was saved on that branch.
-        return self._newest_before(_NO_NUMBER, name)
+        return self._remains.newest_before(NO_NUMBER, name)
 
     def _is_meant(self, ref: Ref, row: LostRow) -> bool:
         if ref.kind == "seq":
@@ -196,37 +198,12 @@ class _Walk:
         return False
 
     def _before(self, row: CheckpointRow) -> CheckpointRow | None:
-        if row.prev is None:
-            return None
-        found = self._rows.get(row.prev)
-        if found is not None and not found.hidden and found.seq < row.seq:
-            return found
-        for lost in self._lost:
-            if lost.id == row.prev:
-                return self._beyond(lost, row.branch)
-        return self._newest_before(row.seq, row.branch)
+        return None if row.prev is None else self._follow(self._remains.beyond(row.prev, row.branch, row.seq))
 
-    def _beyond(self, lost: LostRow, branch: str) -> CheckpointRow | None:
-        """Where to go on from a row that is not readable: what it followed if it still says so, else by number."""
-        known = {each.id: each for each in self._lost}
-        while True:
+    def _follow(self, way: Way) -> CheckpointRow | None:
+        for lost in way.unreadable:
             self._pass_over(lost.id.hex() if lost.id else None, lost.seq, lost.why, lost=True)
-            seq = _NO_NUMBER if lost.seq is None else lost.seq
-            for each in lost.followed:
-                found, unreadable = self._rows.get(each), known.get(each)
-                if found is not None and found.seq < seq:
-                    return found if not found.hidden else self._before(found)
-                # Numbers fall, so that this ends whatever the rows say.
-                if unreadable is not None and unreadable.seq is not None and unreadable.seq < seq:
-                    lost = unreadable
-                    break
-            else:
-                return self._newest_before(seq, branch)
-
-    def _newest_before(self, seq: int, branch: str) -> CheckpointRow | None:
-        older = [row for row in self._rows.values() if row.seq < seq and not row.hidden]
-        same = [row for row in older if row.branch == branch]
-        return max(same or older, key=lambda row: row.seq, default=None)
+        return way.to
 
     def _born_on(self, branch: str) -> bool:
         return any(row.branch == branch for row in self._rows.values())

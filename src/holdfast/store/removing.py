@@ -6,21 +6,21 @@ from holdfast.history.checkpoint import Checkpoint
 from holdfast.history.removal import plan_clearing, plan_removal
 from holdfast.storage.ports import Reader
 from holdfast.storage.records import CheckpointRow, SessionRow
-from holdfast.store.changing import Place, Plan, carry_out
+from holdfast.store.changing import OperationPlan, Place, carry_out
 
 
 def delete(place: Place, ref: str | Checkpoint, *, force: bool) -> tuple[CheckpointRow, SessionRow]:
     """Hide a checkpoint; the row as it was left, and its session."""
     meant = ref
 
-    def work(reader: Reader, session: SessionRow) -> tuple[Plan, CheckpointRow]:
+    def work(reader: Reader, session: SessionRow) -> tuple[OperationPlan, CheckpointRow]:
         nonlocal meant
         row = place.find(reader, meant)
         # "@" may name another checkpoint in the next round; the one that was meant is this.
         meant = Checkpoint(row, session)
         change = plan_removal(reader, session, row, force=force)
         new = next(new for _, new in change.edits if new.id == row.id)
-        return Plan("delete", edits=change.edits, moves=change.moves), row._replace(**new._asdict())
+        return OperationPlan("delete", edits=change.edits, moves=change.moves), row._replace(**new._asdict())
 
     done = carry_out(place, work)
     return done.found, done.session
@@ -29,11 +29,11 @@ def delete(place: Place, ref: str | Checkpoint, *, force: bool) -> tuple[Checkpo
 def clear(place: Place, *, force: bool) -> int:
     """Hide every checkpoint and remove every branch of the session; how many checkpoints that were."""
 
-    def work(reader: Reader, session: SessionRow) -> tuple[Plan | None, int]:
+    def work(reader: Reader, session: SessionRow) -> tuple[OperationPlan | None, int]:
         change = plan_clearing(reader, session, force=force)
         if not change.edits and not change.moves:
             return None, 0
         removed = sum(bool(new.hidden) and not row.hidden for row, new in change.edits)
-        return Plan("clear", edits=change.edits, moves=change.moves), removed
+        return OperationPlan("clear", edits=change.edits, moves=change.moves), removed
 
     return carry_out(place, work).found

@@ -8,21 +8,20 @@ the way beyond it is unknown; then the newest one before it, of the same branch 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from holdfast.errors import IntegrityError
 from holdfast.history.identity import checkpoint_id
 from holdfast.history.oplog import check_chain, operation
+from holdfast.history.remains import Remains
 from holdfast.storage.inspection import LostRow, Rebuilt
 from holdfast.storage.ports import Backend, Inspection
 from holdfast.storage.records import BranchRow, CheckpointId, CheckpointRow, Operation, SessionRow
 from holdfast.store.progress import Progress
 from holdfast.store.states import States
 from holdfast.store.verifying import DamagedCheckpoint, Problem, verify
-
-_NO_NUMBER: Final = 1 << 62
-"""Beyond the number of any checkpoint."""
 
 
 class MovedHead(NamedTuple):
@@ -76,10 +75,10 @@ def repair(
     found = verify(backend, progress=progress)
     if found.ok:
         return RepairReport(dry_run, (), found.checkpoints, (), 0, (), (), None)
-    made: list[_Plan] = []
+    made: list[_RepairPlan] = []
 
     def plan(seen: Inspection) -> Rebuilt:
-        made[:] = [_Plan(seen, now, progress)]
+        made[:] = [_RepairPlan(seen, now, progress)]
         return made[0].rebuilt()
 
     if dry_run:
@@ -101,7 +100,7 @@ def repair(
     )
 
 
-class _Plan:
+class _RepairPlan:
     """What is left of a store, put in order."""
 
     def __init__(self, seen: Inspection, now: int, progress: Progress | None) -> None:
@@ -109,12 +108,15 @@ class _Plan:
         self._now = now
         self._states = States(seen, None, progress)
         self.kept: dict[CheckpointId, CheckpointRow] = {}
-        self._dropped: dict[CheckpointId, CheckpointRow] = {}
+        # By session, each looked at once: a store of many sessions costs no more than its rows.
+        self._whole: defaultdict[str, list[CheckpointRow]] = defaultdict(list)
+        self._dropped: defaultdict[str, list[CheckpointRow]] = defaultdict(list)
         self.lost: list[DamagedCheckpoint] = [
             DamagedCheckpoint(row.id.hex() if row.id else None, row.session, row.seq, row.why, lost=True)
             for row in seen.lost()
         ]
         self._unreadable = {row.id: row for row in seen.lost() if row.id is not None}
+        self._flawed = _flawed_sessions(seen)
         self.relinked = 0
         self.moved: list[MovedHead] = []
         self.logs_cut: list[str] = []
@@ -130,7 +132,12 @@ class _Plan:
         for branch in self._seen.branches():
             heads.setdefault(branch.session, {})[branch.name] = branch
         for session in self._seen.sessions():
-            line = _Line(session.id, self.kept.values(), self._dropped.values(), self._unreadable)
+            line = _Line(
+                session.id,
+                self._whole.get(session.id, ()),
+                self._dropped.get(session.id, ()),
+                self._unreadable,
+            )
             changed = line.relink()
             self.kept.update((row.id, row) for row in changed)
             self.relinked += len(changed)
@@ -155,8 +162,9 @@ class _Plan:
             why = f"its state cannot be read: {trouble.why}"
         else:
             self.kept[row.id] = row
+            self._whole[row.session].append(row)
             return
-        self._dropped[row.id] = row
+        self._dropped[row.session].append(row)
         self.lost.append(DamagedCheckpoint(row.id.hex(), row.session, row.seq, why, lost=True))
 
     def _heads(self, line: _Line, known: Mapping[str, BranchRow]) -> tuple[list[BranchRow], list[MovedHead]]:
@@ -180,10 +188,7 @@ class _Plan:
 
     def _branches_are_damaged(self, session: str) -> bool:
         """Whether a branch may have been lost without a trace: on a page that is damaged, any row can be."""
-        return any(
-            flaw.kind == "page" or (flaw.kind == "branch" and flaw.session in (None, session))
-            for flaw in self._seen.flaws()
-        )
+        return None in self._flawed or session in self._flawed
 
     def _log(self, session: SessionRow, *, changed: bool) -> tuple[SessionRow, Sequence[Operation]]:
         """The session with its operation log as it goes on: what was repaired is an entry of it."""
@@ -201,54 +206,53 @@ class _Plan:
         return session._replace(log_count=entry.number, log_tip=entry.hash), [*log, entry]
 
 
+def _flawed_sessions(seen: Inspection) -> set[str | None]:
+    """The sessions of which a branch may be lost; None among them where it may be any."""
+    flaws = seen.flaws()
+    found = {flaw.session for flaw in flaws if flaw.kind == "branch"}
+    return found | {None} if any(flaw.kind == "page" for flaw in flaws) else found
+
+
 class _Line:
     """The history of one session around what is lost of it.
 
     Args:
         session: Its id.
-        kept: The checkpoints that stay, of any session.
+        kept: Its checkpoints that stay.
         dropped: Those whose rows are readable and whose states are not.
-        unreadable: What is known of those whose rows are not readable.
+        unreadable: What is known of those whose rows are not readable, of any session.
     """
 
     def __init__(
         self,
         session: str,
-        kept: Iterable[CheckpointRow],
-        dropped: Iterable[CheckpointRow],
+        kept: Sequence[CheckpointRow],
+        dropped: Sequence[CheckpointRow],
         unreadable: Mapping[CheckpointId, LostRow],
     ) -> None:
         self.session = session
-        self._kept = {row.id: row for row in kept if row.session == session}
-        self._dropped = {row.id: row for row in dropped if row.session == session}
-        self._unreadable = unreadable
-        self._there = sorted(
-            (row for row in self._kept.values() if not row.hidden), key=lambda row: row.seq, reverse=True
-        )
-
-    @property
-    def has_losses(self) -> bool:
+        self._kept = {row.id: row for row in kept}
+        self._remains = Remains([*kept, *dropped], unreadable, without={row.id for row in dropped})
+        self.has_losses = bool(dropped)
         """Whether rows of it are left out that are known."""
-        return bool(self._dropped)
-
-    @property
-    def newest(self) -> int:
+        self.newest = max((row.seq for row in (*kept, *dropped)), default=0)
         """The highest number that it has."""
-        return max((row.seq for row in (*self._kept.values(), *self._dropped.values())), default=0)
 
     def relink(self) -> list[CheckpointRow]:
         """The rows that change, because what they followed is not there any more."""
         changed = []
         for row in self._kept.values():
-            if row.prev is None or self._is_there(row.prev, before=row.seq):
+            if row.prev is None or self._remains.leads_to(row.prev, row.seq):
                 continue
-            prev, skipped = self._beyond(row.prev, row.branch, row.seq)
-            changed.append(row._replace(prev=prev, skipped=row.skipped + skipped))
+            way = self._remains.beyond(row.prev, row.branch, row.seq)
+            prev = None if way.to is None else way.to.id
+            changed.append(row._replace(prev=prev, skipped=row.skipped + way.skipped))
         return changed
 
     def instead_of(self, head: CheckpointId, branch: str) -> CheckpointId | None:
         """The newest checkpoint of a branch that is left, where its head is not."""
-        return self._beyond(head, branch, _NO_NUMBER)[0]
+        found = self._remains.beyond(head, branch).to
+        return None if found is None else found.id
 
     def tips_of_no(self, branches: Collection[BranchRow]) -> list[tuple[str, CheckpointId]]:
         """The ends of lines that no branch leads to, each under the name of the branch that it was saved on."""
@@ -259,46 +263,9 @@ class _Line:
                 reached.add(at)
                 row = self._kept.get(at)
                 at = None if row is None else row.prev
-        followed = {row.prev for row in self._there}
+        followed = {row.prev for row in self._remains.there}
         tips: dict[str, CheckpointId] = {}
-        for row in self._there:
+        for row in reversed(self._remains.there):
             if row.id not in reached and row.id not in followed:
                 tips.setdefault(row.branch, row.id)
         return list(tips.items())
-
-    def _is_there(self, name: CheckpointId, *, before: int) -> bool:
-        row = self._kept.get(name)
-        return row is not None and not row.hidden and row.seq < before
-
-    def _beyond(self, lost: CheckpointId, branch: str, before: int) -> tuple[CheckpointId | None, int]:
-        """Where history goes on beyond a lost checkpoint, and how many are passed over."""
-        passed = 0
-        at: CheckpointId | None = lost
-        while at is not None and not self._is_there(at, before=before):
-            passed += 1
-            row, unreadable = self._dropped.get(at) or self._kept.get(at), self._unreadable.get(at)
-            if row is not None:
-                # A kept one that is hidden, or does not come before, is passed over like a lost one.
-                before, at = min(before, row.seq), row.prev
-                passed += row.skipped
-                continue
-            if unreadable is not None and unreadable.seq is not None:
-                before = min(before, unreadable.seq)
-            followed = () if unreadable is None else unreadable.followed
-            at = next((each for each in followed if self._seq_of(each) < before), None)
-            if at is None:
-                return self._newest_before(before, branch), passed
-        return at, passed
-
-    def _seq_of(self, name: CheckpointId) -> int:
-        """The number of a checkpoint; one that was never there has none that could come before anything."""
-        row, unreadable = self._dropped.get(name) or self._kept.get(name), self._unreadable.get(name)
-        if row is not None:
-            return row.seq
-        return _NO_NUMBER if unreadable is None or unreadable.seq is None else unreadable.seq
-
-    def _newest_before(self, seq: int, branch: str) -> CheckpointId | None:
-        older = [row for row in self._there if row.seq < seq]
-        same = [row for row in older if row.branch == branch]
-        # A branch that has nothing of its own left began somewhere before; the nearest there is takes its place.
-        return (same or older)[0].id if older else None

@@ -268,7 +268,8 @@ def _row(
         skipped=parent.skipped + 1 if parent and parent.hidden else 0,
         tags=draft.tags,
     )
-    return row._replace(id=checkpoint_id(row))
+    # By place: a third of the time that `_replace` takes.
+    return CheckpointRow(checkpoint_id(row), *row[1:])
 
 
 def _settle(backend: Backend, row: CheckpointRow, failure: BackendError) -> CheckpointRow:

@@ -6,7 +6,7 @@ process that forks may go on using it on both sides.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
@@ -28,6 +28,7 @@ from holdfast.store.session import Ref, Session, check_limit
 if TYPE_CHECKING:
     from holdfast.history.keep import Keep
     from holdfast.store.collecting import GcReport
+    from holdfast.store.copying import CopyReport
     from holdfast.store.forgetting import ForgetReport
     from holdfast.store.repairing import RepairReport
     from holdfast.store.verifying import VerifyReport
@@ -102,6 +103,25 @@ class Store:
             SessionInfo(row.id, row.agent, row.project, moment(row.created_at), row.last_seq, row.current)
             for row in rows
         ]
+
+    def current_branch(self, session: str = "default") -> str:
+        """Return the branch that people are on in a session, as `switch(name, remember=True)` set it; else `main`."""
+        _check_filters(session=session)
+        with self._reader() as reader:
+            row = reader.session(session)
+        return "main" if row is None else row.current
+
+    def rehearsal(self) -> Store:
+        """Return a store that reads from this one and writes nowhere, to try an operation on before it is done.
+
+        `store.rehearsal().session("x").restore("#3")` is checked and answered as the real one would be, and changes
+        nothing. Each operation is tried alone: the next one does not see it.
+        """
+        from holdfast.store.rehearsing import Rehearsal
+
+        tried = Store(Rehearsal(self._backend), clock=self._parts.clock)
+        tried._parts = self._parts._replace(backend=tried._backend, upkeep=tried._parts.upkeep)
+        return tried
 
     def projects(self) -> list[str]:
         """List the projects that sessions belong to, by name."""
@@ -285,6 +305,44 @@ class Store:
         target = Path(path)
         self._backend.backup(target)
         return target
+
+    def copy_to(
+        self,
+        target: str | Path | Store,
+        *,
+        sessions: Sequence[str] | None = None,
+        dry_run: bool = False,
+        progress: Callable[[str, int], None] | None = None,
+    ) -> CopyReport:
+        """Copy sessions to another store, of any kind, made if there is none; what it has already is not sent again.
+
+        Each session comes out as it was here at one moment: ids, numbers, tags, branches, what undo can bring back.
+        What is gone here for good goes there too. Interrupted, it goes on where it was when it is called again. Others
+        may go on writing here; let nobody write to the copies.
+
+        Args:
+            target: A store, or where to open one.
+            sessions: The ids of the sessions to copy; all if it is left out.
+            dry_run: Only say what would be copied.
+            progress: Called now and then with what is being done, and how many of it are done.
+
+        Raises:
+            ConflictError: The target has a session of that id which is no copy of this one (`history-differs`);
+                nothing was written then. Or somebody wrote to it meanwhile (`session-changed`).
+            NotFoundError: There is no such session here.
+            IntegrityError: A checkpoint here is damaged; those before it were copied.
+        """
+        from holdfast.store.copying import copy_sessions, open_target
+
+        wanted = target._backend if isinstance(target, Store) else target  # noqa: SLF001 - its own kind
+        with open_target(wanted, dry_run=dry_run) as other:
+            return copy_sessions(
+                self._backend,
+                other,
+                sessions=sessions,
+                dry_run=dry_run,
+                progress=progress,
+            )
 
     def close(self) -> None:
         """Let go of the store. Closing twice is fine; using it afterwards is a StateError."""

@@ -19,7 +19,7 @@ from holdfast.history.summaries import summary
 from holdfast.history.undoing import Log, next_redo, next_undo, undoable
 from holdfast.storage.ports import Reader
 from holdfast.storage.records import CheckpointId, Move, Operation, SessionRow
-from holdfast.store.changing import Place, Plan, carry_out
+from holdfast.store.changing import OperationPlan, Place, carry_out
 
 
 class OperationInfo(NamedTuple):
@@ -100,7 +100,7 @@ def reverse(place: Place, verb: str) -> Turn:
         ConflictError: Something moved since.
     """
 
-    def work(reader: Reader, session: SessionRow) -> tuple[Plan, Turn]:
+    def work(reader: Reader, session: SessionRow) -> tuple[OperationPlan, Turn]:
         if reader.session(session.id) is None:
             missing_head(reader, session.id, place.branch)
         log = Log(reader, session)
@@ -108,7 +108,7 @@ def reverse(place: Place, verb: str) -> Turn:
         origin = log.origin(entry)
         said = summary(reader, log, origin)
         reversal = plan_reversal(reader, session, Subject(entry, origin.kind, said, verb))
-        plan = Plan(
+        plan = OperationPlan(
             verb,
             edits=reversal.edits,
             moves=reversal.moves,

@@ -1,8 +1,8 @@
 """Retention that looks after itself: after a save of a session that was opened with `keep=`.
 
 The checkpoint is saved before anything here happens, and stays saved whatever goes wrong here: trouble is a warning.
-The work per save is bounded. Rows go at once. Chunks that nothing needs are collected a small step at a time, one with
-each save, once enough rows have gone to make it worth looking through the store.
+The work per save is bounded. Rows go at once. Chunks that nothing needs are collected a small step at a time, with each
+save, once enough rows have gone to make it worth looking through the store, and unless another process is at it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Generator
 from typing import Final
 
-from holdfast.errors import HoldfastError, HoldfastWarning
+from holdfast.errors import ConflictError, ErrorCode, HoldfastError, HoldfastWarning
 from holdfast.history.keep import Keep
 from holdfast.storage.ports import Backend
 from holdfast.storage.records import Swept
@@ -25,6 +25,14 @@ from holdfast.store.pruning import retire
 
 _WORTH_COLLECTING: Final = 64
 """Removed checkpoints; looking through the store for fewer frees little."""
+
+_STALE_AFTER: Final = 600.0
+"""Seconds without a sign of another collection until this one may take over. Waiting costs nothing but room, and a step
+comes with a save: sooner, processes that save seldom would take over from each other, and none would get to the end."""
+
+_LINGERING: Final = 64
+"""Saves; each time a collection has taken so many more, it takes one step more with each. Whatever other processes and
+large states leave for it to do, it comes to an end."""
 
 _LOOKED_AT_EACH_SAVE: Final = 256
 """Checkpoints; a session that keeps more is looked through less often, so that a save does not cost its history."""
@@ -43,6 +51,7 @@ class Upkeep:
         # Both are touched by several threads at once, and are no more than hints about when to look.
         self._saves_left: dict[str, int] = {}
         self._removed = 0
+        self._saves = 0
         self._collecting: Generator[Swept, None, None] | None = None
         self._paused = False
         _ALL.add(self)
@@ -105,9 +114,20 @@ class Upkeep:
             if self._collecting is None:
                 if self._removed < _WORTH_COLLECTING:
                     return
-                self._collecting, self._removed = collecting(self._backend, silent), 0
-            if next(self._collecting).done:
-                self._stop()
+                self._collecting = collecting(self._backend, silent, stale_after=_STALE_AFTER)
+                self._removed = 0
+                self._saves = 0
+            self._saves += 1
+            for _ in range(1 + self._saves // _LINGERING):
+                if next(self._collecting).done:
+                    self._stop()
+                    break
+        except ConflictError as conflict:
+            self._stop()
+            if conflict.code is not ErrorCode.COLLECTION_RUNNING:
+                raise
+            # Another process is at it, and the newest collection is the only one that removes anything. What went
+            # here meanwhile is for the next one, which this process tries to begin when as much has gone again.
         except BaseException:
             # Whatever was removed until then was not needed; the next collection begins anew.
             self._stop()

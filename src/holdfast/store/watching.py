@@ -39,12 +39,18 @@ class Watch:
             return []
         with self._backend.reader() as reader:
             rows = reader.checkpoints(
-                Query(session=self._session, after_position=self._position, oldest_first=True, limit=_PAGE)
+                Query(
+                    session=self._session,
+                    after_position=self._position,
+                    # Beyond it lower ones may still be on their way.
+                    before_position=newest + 1,
+                    oldest_first=True,
+                    limit=_PAGE,
+                )
             )
             owners = {row.session: session_of(reader, row) for row in rows}
         # Fewer than a page: what lies between is of other sessions, or was removed before it was seen.
-        full = len(rows) == _PAGE
-        self._position = rows[-1].position if full else max(newest, *(row.position for row in rows), 0)
+        self._position = rows[-1].position if len(rows) == _PAGE else newest
         return [Checkpoint(row, owners[row.session]) for row in rows]
 
 

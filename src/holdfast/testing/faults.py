@@ -13,12 +13,14 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
 from holdfast.errors import BackendError, ErrorCode
+from holdfast.storage.copying import Adopted, Adoption
 from holdfast.storage.inspection import Rebuilt
 from holdfast.storage.ports import Backend, Collection, Inspection, Reader
 from holdfast.storage.records import (
@@ -127,6 +129,10 @@ class FaultyBackend:
         """See `Backend.commit`."""
         return self._plan.run("commit", self._inner.commit, batch)
 
+    def adopt(self, batch: Adoption) -> None:
+        """See `Backend.adopt`."""
+        self._plan.run("adopt", self._inner.adopt, batch)
+
     def reader(self) -> AbstractContextManager[Reader]:
         """See `Backend.reader`."""
         return self._reader()
@@ -136,13 +142,16 @@ class FaultyBackend:
         with self._plan.run("reader", self._inner.reader) as reader:
             yield _FaultyReader(reader, self._plan)
 
-    def collection(self, *, dry_run: bool = False) -> AbstractContextManager[Collection]:
+    def collection(
+        self, *, dry_run: bool = False, stale_after: float | None = None
+    ) -> AbstractContextManager[Collection]:
         """See `Backend.collection`."""
-        return self._collection(dry_run=dry_run)
+        return self._collection(dry_run=dry_run, stale_after=stale_after)
 
     @contextmanager
-    def _collection(self, *, dry_run: bool) -> Iterator[Collection]:
-        with self._plan.run("collection", self._inner.collection, dry_run=dry_run) as collection:
+    def _collection(self, *, dry_run: bool, stale_after: float | None) -> Iterator[Collection]:
+        begun = self._plan.run("collection", self._inner.collection, dry_run=dry_run, stale_after=stale_after)
+        with begun as collection:
             yield _FaultyCollection(collection, self._plan)
 
     def erase_session(self, session: str) -> None:
@@ -219,6 +228,12 @@ class _FaultyReader:
 
     def chunks(self, hashes: Iterable[ChunkHash]) -> Mapping[ChunkHash, bytes]:
         return self._run("chunks", self._inner.chunks, hashes)
+
+    def present(self, hashes: Iterable[ChunkHash]) -> AbstractSet[ChunkHash]:
+        return self._run("present", self._inner.present, hashes)
+
+    def adopted(self, session: SessionRow) -> Adopted | None:
+        return self._run("adopted", self._inner.adopted, session)
 
     def stats(self) -> StoreStats:
         return self._run("stats", self._inner.stats)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from holdfast.backends.memory import MemoryBackend
 from holdfast.errors import ErrorCode, IntegrityError, NotFoundError
 from holdfast.history.oplog import Edited, check_chain, edit, operation, recorded, retirement
-from holdfast.history.reversing import relink
+from holdfast.history.relinking import relink
 from holdfast.history.undoing import Log, next_redo, next_undo, undoable
 from holdfast.storage.records import Batch, CheckpointId, ChunkHash, Claim, Move, SessionRow
 from holdfast.testing.rows import row as make_row

@@ -6,6 +6,7 @@ import pytest
 
 import holdfast
 from holdfast.backends.memory import MemoryBackend
+from holdfast.backends.postgres import PostgresBackend
 from holdfast.backends.sqlite import SqliteBackend
 from holdfast.storage.ports import Backend
 
@@ -26,11 +27,14 @@ def clock():
     return Clock()
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def backend(request, tmp_path):
     made: Backend
     if request.param == "memory":
         made = MemoryBackend()
+    elif request.param == "postgres":
+        place = request.getfixturevalue("postgres_place")
+        made = PostgresBackend.open(place, durability="process", create=True, timeout=5.0)
     else:
         made = SqliteBackend.open(tmp_path / "store.db", durability="process", create=True, timeout=5.0)
     yield made

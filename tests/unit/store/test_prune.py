@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import anyio
 import pytest
 from hypothesis import given
@@ -9,8 +11,9 @@ from hypothesis import strategies as st
 from tests.unit.store.journal import check_links, entries_of, kinds_of
 
 import holdfast
-from holdfast import InvalidInputError, Keep, NotFoundError
+from holdfast import BackendError, InvalidInputError, Keep, NotFoundError
 from holdfast.backends.memory import MemoryBackend
+from holdfast.testing.faults import Fault, FaultyBackend, failing, io_failed
 
 HOUR = 3_600_000_000
 DAY = 24 * HOUR
@@ -158,17 +161,17 @@ def test_what_was_removed_before_does_not_count(ten):
 
 def test_what_is_saved_between_reading_and_writing_is_decided_about_too(ten, store, monkeypatch):
     """The plan is made anew when the session moved meanwhile: a save is never lost to it."""
-    from holdfast.store import pruning
+    from holdfast.store import changing
 
-    batch = pruning._batch
+    batch = changing._batch
     late: list[object] = []
 
-    def slow(reading, name, now, kind):
-        if not late and kind == "prune":
+    def slow(claim, session, plan, entry):
+        if not late and plan.kind == "prune":
             late.append(store.session("s").save({"n": "late"}, step=99))
-        return batch(reading, name, now, kind)
+        return batch(claim, session, plan, entry)
 
-    monkeypatch.setattr(pruning, "_batch", slow)
+    monkeypatch.setattr(changing, "_batch", slow)
     report = ten.prune(Keep(last=2))
 
     assert [each.step for each in store.session("s").log()] == [99, 9]
@@ -178,18 +181,18 @@ def test_what_is_saved_between_reading_and_writing_is_decided_about_too(ten, sto
 
 
 def test_two_that_prune_at_once_agree(ten, store, monkeypatch):
-    from holdfast.store import pruning
+    from holdfast.store import changing
 
-    batch = pruning._batch
+    batch = changing._batch
     others: list[int] = []
 
-    def second(reading, name, now, kind):
+    def second(claim, session, plan, entry):
         if not others:
             others.append(1)
             store.session("s").prune(Keep(last=5))
-        return batch(reading, name, now, kind)
+        return batch(claim, session, plan, entry)
 
-    monkeypatch.setattr(pruning, "_batch", second)
+    monkeypatch.setattr(changing, "_batch", second)
     report = ten.prune(Keep(last=2))
 
     assert seqs(ten) == [10, 9]
@@ -260,3 +263,42 @@ def test_whatever_is_pruned_every_state_that_is_left_loads_and_undo_is_exact(sav
         if report.deleted:
             session.undo()
             assert seen() == before
+
+
+@pytest.mark.parametrize("per", ["session", "agent"])
+def test_a_prune_whose_reply_is_lost_is_settled_by_looking_into_the_log(clock, per):
+    lost = Fault("commit", nth=13, after=failing(io_failed()))
+    store = holdfast.Store(FaultyBackend(MemoryBackend(), [lost]), clock=clock)
+    for n in range(12):
+        store.session(f"s{n % 2}", agent="scout").save({"n": n}, step=n)
+    report = store.session("s0", agent="scout").prune(Keep(last=2, per=per))
+
+    assert report.deleted == (4 if per == "session" else 10)
+    assert seqs(store.session("s0")) == ([6, 5] if per == "session" else [6])
+    assert kinds_of(store, "s0") == ["prune"]
+
+
+def test_a_prune_that_did_not_take_place_says_so(clock):
+    lost = Fault("commit", nth=4, before=failing(io_failed()))
+    store = holdfast.Store(FaultyBackend(MemoryBackend(), [lost]), clock=clock)
+    session = store.session("s")
+    for n in range(3):
+        session.save({"n": n})
+    with pytest.raises(BackendError):
+        session.prune(Keep(last=1))
+
+    assert seqs(session) == [3, 2, 1]
+    assert kinds_of(store) == []
+
+
+def test_automatic_retention_whose_reply_is_lost_warns_of_nothing(clock):
+    lost = Fault("commit", nth=4, after=failing(io_failed()))
+    store = holdfast.Store(FaultyBackend(MemoryBackend(), [lost]), clock=clock)
+    session = store.session("s", keep=Keep(at_most=2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for n in range(5):
+            session.save({"n": n})
+
+    assert seqs(session) == [5, 4]
+    assert kinds_of(store) == ["retire"]

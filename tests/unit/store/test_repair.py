@@ -6,6 +6,7 @@ import asyncio
 import random
 import sys
 import threading
+from typing import ClassVar
 
 import apsw
 import pytest
@@ -13,8 +14,8 @@ import pytest
 import holdfast
 from holdfast import BackendError, ErrorCode, IntegrityError, NotFoundError, UnsupportedError
 from holdfast.backends.memory import MemoryBackend
-from holdfast.storage.records import ChunkHash, Query
-from holdfast.store import Store
+from holdfast.storage.records import CheckpointRow, ChunkHash, Query
+from holdfast.store import Store, repairing
 
 from .damage import PAGE, ask, chunk_of, find, flip, root_page, spoil, write_with_plain_sqlite
 
@@ -475,3 +476,64 @@ def test_a_counter_that_is_no_number_any_more_does_not_stop_the_repair(saved, pa
         assert store.repair().lost == ()
         assert store.verify().ok
         assert store.session("s").save({"goes": "on"}).position > len(saved)
+
+
+class CountedRow(CheckpointRow):
+    """A row that counts how often somebody looks whose it is."""
+
+    looks: ClassVar[list[int]] = []
+
+    @property
+    def session(self):
+        self.looks.append(1)
+        return self[CheckpointRow._fields.index("session")]
+
+
+class CountedInspection:
+    def __init__(self, seen):
+        self._seen = seen
+
+    def __getattr__(self, name):
+        return getattr(self._seen, name)
+
+    def checkpoints(self):
+        return (CountedRow(*row) for row in self._seen.checkpoints())
+
+
+def test_planning_a_repair_costs_as_much_as_there_are_rows(tmp_path):
+    """And not as much as there are rows times sessions."""
+    looks = {}
+    for sessions in (10, 100):
+        with holdfast.open(tmp_path / f"{sessions}.hf", durability="process") as store:
+            for n in range(sessions):
+                session = store.session(f"s{n}")
+                for step in range(5):
+                    session.save({"n": step})
+            CountedRow.looks.clear()
+            with store._backend.inspect() as seen:
+                found = repairing._RepairPlan(CountedInspection(seen), 0, None).rebuilt()
+            assert len(found.checkpoints) == 5 * sessions
+            looks[sessions] = len(CountedRow.looks)
+
+    assert looks[10] > 0
+    assert looks[100] == 10 * looks[10]
+
+
+@pytest.mark.parametrize("who", ["the same object", "another process"])
+def test_what_is_saved_again_after_a_repair_is_stored_anew(path, who):
+    """A save takes a chunk that is there for one that is whole; verify finds it, and after a repair it is not there."""
+    state = {"text": [f"line {n} of a long text" for n in range(2000)]}
+    with holdfast.open(path) as store:
+        session = store.session("s")
+        made = session.save(state)
+        session.save({"between": 1})
+        spoil(path, "UPDATE chunks SET data = x'00' WHERE number = ?", chunk_of(path, made.id))
+        again = holdfast.open(path).session("s").save(state)
+        damaged = {each.id for each in store.verify().damaged}
+        assert damaged == {made.id, again.id}
+        assert {each.id for each in store.repair().lost} == damaged
+        writer = session if who == "the same object" else holdfast.open(path).session("s")
+        writer.restore("@")
+        healed = writer.save(state)
+        assert holdfast.open(path).session("s").load(healed) == state
+        assert store.verify().ok

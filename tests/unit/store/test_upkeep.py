@@ -414,3 +414,39 @@ def test_a_fork_of_a_session_keeps_the_same_policy(store):
     for n in range(5):
         forked.save({"n": n})
     assert len([each for each in store.find(session="s") if each.branch == "idea"]) == 2
+
+
+def test_stores_that_share_a_file_leave_a_collection_to_whoever_began_it(tmp_path, monkeypatch):
+    """Each would otherwise open an epoch of its own, in which the others sweep nothing, and none get to the end."""
+    slowly(monkeypatch)
+    monkeypatch.setattr(collecting, "_STEP", 3)
+    monkeypatch.setattr(upkeep, "_LINGERING", 2)
+    path = tmp_path / "s.hf"
+    stores = [holdfast.open(path) for _ in range(6)]
+    sessions = [each.session(f"s{n}", keep=Keep(at_most=2)) for n, each in enumerate(stores)]
+    busy = most = 0
+    for n in range(100):
+        for each in sessions:
+            each.save({"n": n, "who": each.id, "text": [f"{each.id} {n} {line}" for line in range(50)]})
+        busy = max(busy, sum(map(is_collecting, stores)))
+        most = max(most, stores[0].stats().chunks)
+
+    assert busy == 1
+    # Each save leaves a chunk at least; a few more of them than are kept may wait, and not half of all.
+    assert most < 6 * 100 / 2
+    for store in stores:
+        store.close()
+
+
+def test_a_collection_whose_process_died_is_taken_over(tmp_path, monkeypatch):
+    slowly(monkeypatch)
+    with holdfast.open(tmp_path / "s.hf") as store, store._backend.collection():
+        session = store.session("s", keep=Keep(at_most=2))
+        for n in range(20):
+            session.save(state(n))
+        assert not is_collecting(store)
+        # As if nothing had been seen of it for as long.
+        monkeypatch.setattr(upkeep, "_STALE_AFTER", 0.0)
+        for n in range(20, 60):
+            session.save(state(n))
+        assert is_collecting(store) or store.stats().chunks < 60

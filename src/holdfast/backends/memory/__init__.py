@@ -2,6 +2,7 @@
 
 moment.py       everything the store holds at one time, and what a batch makes of it
 reader.py       questions about one moment
+adopting.py     taking over rows of another store
 collecting.py   removing chunks that no checkpoint needs
 backend.py      the backend: commits, readers and their moments
 """

@@ -14,10 +14,12 @@ from pathlib import Path
 from holdfast.backends import rules
 from holdfast.backends.forking import watch
 from holdfast.backends.intact import ReaderInspection
-from holdfast.backends.memory.collecting import MemoryCollection
+from holdfast.backends.memory.adopting import adopt, check_adoption
+from holdfast.backends.memory.collecting import MemoryCollection, Signs
 from holdfast.backends.memory.moment import Moment, apply, check, erase
 from holdfast.backends.memory.reader import MemoryReader
-from holdfast.errors import ErrorCode, UnsupportedError
+from holdfast.errors import ConflictError, ErrorCode, UnsupportedError
+from holdfast.storage.copying import Adoption
 from holdfast.storage.inspection import Rebuilt
 from holdfast.storage.ports import Inspection
 from holdfast.storage.records import Batch, Receipt
@@ -33,6 +35,7 @@ class MemoryBackend:
         # Reentrant: a signal handler that forks may run in the thread that holds it.
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
+        self._signs = Signs()
         watch(self)
 
     @property
@@ -54,6 +57,14 @@ class MemoryBackend:
             self._changed.notify_all()
             return receipt
 
+    def adopt(self, batch: Adoption) -> None:
+        """See `Backend.adopt`."""
+        rules.check_adoption(batch)
+        with self._lock:
+            check_adoption(self._open_moment(), batch)
+            adopt(self._writable(), batch)
+            self._changed.notify_all()
+
     @contextmanager
     def reader(self) -> Iterator[MemoryReader]:
         """See `Backend.reader`."""
@@ -67,14 +78,25 @@ class MemoryBackend:
                 moment.readers -= 1
 
     @contextmanager
-    def collection(self, *, dry_run: bool = False) -> Iterator[MemoryCollection]:
+    def collection(
+        self, *, dry_run: bool = False, stale_after: float | None = None
+    ) -> Iterator[MemoryCollection]:
         """See `Backend.collection`."""
         with self._lock:
             # A dry run opens no epoch, and counts as if it had.
             epoch = self._open_moment().epoch + 1
             if not dry_run:
+                if stale_after is not None and self._signs.seen_within(stale_after):
+                    raise ConflictError.collection_running()
                 self._writable().epoch = epoch
-        yield MemoryCollection(self._lock, self._open_moment, None if dry_run else self._writable, epoch)
+                self._signs.give(epoch)
+        writable, signs = (None, None) if dry_run else (self._writable, self._signs)
+        try:
+            yield MemoryCollection(self._lock, self._open_moment, writable, epoch, signs)
+        finally:
+            if not dry_run:
+                with self._lock:
+                    self._signs.end(epoch)
 
     def erase_session(self, session: str) -> None:
         """See `Backend.erase_session`."""

@@ -37,6 +37,8 @@ class Moment:
     chunks: dict[ChunkHash, bytes] = field(default_factory=dict)
     stamps: dict[ChunkHash, int] = field(default_factory=dict)
     """The epoch in which each chunk was last written or found."""
+    adopted: dict[str, int] = field(default_factory=dict)
+    """How `adopt` left each session that it wrote."""
     epoch: int = 0
     position: int = 0
     readers: int = 0
@@ -51,6 +53,7 @@ class Moment:
             operations=dict(self.operations),
             chunks=dict(self.chunks),
             stamps=dict(self.stamps),
+            adopted=dict(self.adopted),
             epoch=self.epoch,
             position=self.position,
         )
@@ -139,6 +142,7 @@ def _remove(moment: Moment, checkpoint: CheckpointId) -> None:
 def erase(moment: Moment, session: str) -> None:
     """Remove a session with all that belongs to it."""
     moment.sessions.pop(session, None)
+    moment.adopted.pop(session, None)
     for name in [each for each in moment.branches if each[0] == session]:
         del moment.branches[name]
     for number in [each for each in moment.operations if each[0] == session]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import islice
 
 from holdfast.backends.matching import id_range, metadata_matches, normalized
 from holdfast.backends.memory.moment import Moment
+from holdfast.storage.copying import Adopted, adoption_mark
 from holdfast.storage.records import (
     BranchRow,
     CheckpointId,
@@ -72,6 +74,16 @@ class MemoryReader:
         known = self._moment.chunks
         return {each: known[each] for each in hashes if each in known}
 
+    def present(self, hashes: Iterable[ChunkHash]) -> AbstractSet[ChunkHash]:
+        """See `Reader.present`."""
+        return {each for each in hashes if each in self._moment.chunks}
+
+    def adopted(self, session: SessionRow) -> Adopted | None:
+        """See `Reader.adopted`."""
+        mark = self._moment.adopted.get(session.id)
+        kinds: tuple[Adopted, ...] = ("whole", "partial")
+        return next((each for each in kinds if mark == adoption_mark(session, each)), None)
+
     def stats(self) -> StoreStats:
         """See `Reader.stats`; chunks are kept as they came."""
         moment = self._moment
@@ -105,6 +117,7 @@ class MemoryReader:
             return False
         return (
             (query.tag is None or query.tag in row.tags)
+            and (query.prev is None or (row.prev or b"") == query.prev)
             and _trigger_matches(query.trigger, row.trigger)
             and _in_range(row, query)
             and metadata_matches(row.metadata, row.added_metadata, query.metadata)

@@ -6,6 +6,7 @@
     creation.py     the empty file becomes a store; an existing one is recognized
     pool.py         connections shared by threads, and none open across a fork
     write.py        a batch becomes rows, in one transaction
+    adopting.py     rows of another store become rows of this one
     view.py         one read transaction
     read.py         the questions that are asked in it
     query.py        a Query becomes SQL

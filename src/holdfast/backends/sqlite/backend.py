@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING, Self, TypeVar
 import apsw
 
 from holdfast.backends import rules
-from holdfast.backends.chunk_rows import PackedChunk, pack, remember
+from holdfast.backends.chunk_rows import PackedChunk, remember
 from holdfast.backends.forking import watch
+from holdfast.backends.preparing import prepare, prepare_in_turn
 from holdfast.backends.recent import RecentChunks
 from holdfast.backends.sqlite import place, write
 from holdfast.backends.sqlite.collecting import (
     SqliteCollection,
+    check_nobody_collects,
     current_epoch,
+    end_signs,
     open_epoch,
     rewrite_file,
 )
@@ -46,14 +49,14 @@ from holdfast.backends.sqlite.view import View, roll_back
 from holdfast.errors import (
     ConflictError,
     ErrorCode,
-    IntegrityError,
+    HoldfastError,
     InvalidInputError,
     NotFoundError,
 )
-from holdfast.objects.verified import read_chunk
+from holdfast.storage.copying import Adoption
 from holdfast.storage.inspection import Rebuilt
 from holdfast.storage.ports import Inspection
-from holdfast.storage.records import Batch, CheckpointId, CheckpointRow, ChunkHash, Receipt
+from holdfast.storage.records import Batch, CheckpointId, CheckpointRow, Receipt
 
 if TYPE_CHECKING:
     from holdfast.backends.sqlite.inspection import SqliteInspection
@@ -65,9 +68,6 @@ _LONGEST_TIMEOUT = threading.TIMEOUT_MAX / 2
 
 _WATCH_PAUSE = 0.05
 """Seconds between two looks for new checkpoints: at once to a person, and next to nothing to the processor."""
-
-_MANY_CHUNKS = 8
-"""More than a save of a changed state has: looking which are there costs less than compressing them."""
 
 _TAKEN = {
     apsw.SQLITE_CONSTRAINT_UNIQUE,
@@ -146,34 +146,67 @@ class SqliteBackend:
         if not self._writable:
             raise permission_denied(self._path, "the file or its folder is read-only")
         rules.check_batch(batch)
-        chunks = self._packed(batch)
+        chunks = prepare(batch, self._recent, self.reader)
         deadline = time.monotonic() + self._timeout
         with self._turn():
             receipt = self._commit(batch, chunks, deadline)
         remember(chunks, self._recent)
         return receipt
 
+    def adopt(self, batch: Adoption) -> None:
+        """See `Backend.adopt`."""
+        # Only who copies into this store needs it.
+        from holdfast.backends.sqlite.adopting import adopt
+
+        self._pool.check_open()
+        if not self._writable:
+            raise permission_denied(self._path, "the file or its folder is read-only")
+        rules.check_adoption(batch)
+        chunks = prepare_in_turn(batch, self._recent, self.reader)
+        connection = self._pool.take()
+        broken = True
+        try:
+            self._exclusively(connection, partial(adopt, connection, batch, chunks))
+            broken = False
+        except ConflictError:
+            broken = False
+            raise
+        finally:
+            self._pool.give(connection, broken=not roll_back(connection) or broken)
+        remember(chunks, self._recent)
+
     def reader(self) -> AbstractContextManager[SqliteReader]:
         """See `Backend.reader`."""
         return View(self._pool, self._path, self._timeout)
 
     @contextmanager
-    def collection(self, *, dry_run: bool = False) -> Iterator[SqliteCollection]:
+    def collection(
+        self, *, dry_run: bool = False, stale_after: float | None = None
+    ) -> Iterator[SqliteCollection]:
         """See `Backend.collection`."""
         with self._borrowed(writing=not dry_run) as connection:
             if dry_run:
                 # It opens no epoch, and counts as if it had.
                 with translated(self._path):
                     epoch = current_epoch(connection) + 1
-            else:
-                epoch = self._exclusively(connection, partial(open_epoch, connection))
-            transaction = None if dry_run else partial(self._exclusively, connection)
-            yield SqliteCollection(connection, self._path, epoch, transaction)
+                yield SqliteCollection(connection, self._path, epoch, None)
+                return
+            with translated(self._path):
+                # Before the write lock is asked for: whoever is refused holds nobody up.
+                check_nobody_collects(connection, stale_after)
+            transaction = partial(self._exclusively, connection)
+            epoch = transaction(partial(open_epoch, connection, stale_after))
+            try:
+                yield SqliteCollection(connection, self._path, epoch, transaction)
+            finally:
+                # Where this fails, the last sign grows old and others take over.
+                with suppress(HoldfastError):
+                    transaction(partial(end_signs, connection, epoch))
 
     def erase_session(self, session: str) -> None:
         """See `Backend.erase_session`."""
         with self._borrowed() as connection:
-            self._exclusively(connection, lambda: write.erase_session(connection, session))
+            self._exclusively(connection, partial(_erase, connection, session))
 
     def scrub(self) -> None:
         """See `Backend.scrub`."""
@@ -245,17 +278,9 @@ class SqliteBackend:
         self._unverified.after_fork_in_child()
         self._pool.after_fork_in_child()
 
-    @contextmanager
-    def _turn(self) -> Iterator[None]:
+    def _turn(self) -> _Turn:
         """A block in which no other thread of this process writes."""
-        # Kept in a variable, because a fork in the middle gives the child a new one.
-        writing = self._writing
-        if not writing.acquire(timeout=self._timeout):
-            raise store_locked(self._path, self._timeout)
-        try:
-            yield
-        finally:
-            writing.release()
+        return _Turn(self._writing, self._path, self._timeout)
 
     def _exclusively(self, connection: apsw.Connection, work: Callable[[], _T]) -> _T:
         """Do something in a transaction of its own that has the write lock."""
@@ -296,23 +321,6 @@ class SqliteBackend:
 
         with translated(self._path):
             return connect_unverified(self._path, writable=self._writable)
-
-    def _packed(self, batch: Batch) -> list[PackedChunk]:
-        """The chunks, compressed; those that they build on are read where they are not at hand."""
-        chunks = batch.chunks
-        bases = [
-            chunk.base for chunk in chunks if chunk.base is not None and self._recent.get(chunk.base) is None
-        ]
-        present: set[ChunkHash] = set()
-        if bases or len(chunks) >= _MANY_CHUNKS:
-            with self.reader() as reader:
-                # A writer that has just started sends a whole state: most of it is there, and need not be compressed.
-                present = reader.present(chunk.hash for chunk in chunks)
-                for base in bases:
-                    # An old chunk that is damaged or gone is no reason not to write a new one: it is then stored whole.
-                    with suppress(IntegrityError):
-                        self._recent.put(base, read_chunk(base, reader.chunks))
-        return pack(chunks, {row.root for row in batch.checkpoints}, self._recent, present)
 
     def _commit(self, batch: Batch, chunks: Sequence[PackedChunk], deadline: float) -> Receipt:
         connection = self._pool.take()
@@ -395,6 +403,32 @@ class SqliteBackend:
             set_durability(connection, self._durability)
         if self._writable:
             use_wal(connection, self._path, timeout=self._timeout)
+
+
+def _erase(connection: apsw.Connection, session: str) -> None:
+    from holdfast.backends.sqlite.adopting import forget_adoption
+
+    write.erase_session(connection, session)
+    forget_adoption(connection, session)
+
+
+class _Turn:
+    """See `SqliteBackend._turn`; a class, because a generator costs more."""
+
+    __slots__ = ("_path", "_timeout", "_writing")
+
+    def __init__(self, writing: threading.Lock, path: str, timeout: float) -> None:
+        # The lock of now: a fork in the middle of the block gives the child a new one.
+        self._writing = writing
+        self._path = path
+        self._timeout = timeout
+
+    def __enter__(self) -> None:
+        if not self._writing.acquire(timeout=self._timeout):
+            raise store_locked(self._path, self._timeout)
+
+    def __exit__(self, *_: object) -> None:
+        self._writing.release()
 
 
 def _receipt(batch: Batch, found: Mapping[CheckpointId, CheckpointRow]) -> Receipt:

@@ -11,17 +11,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from contextlib import suppress
+from typing import Any, Final
 
 import apsw
 
-from holdfast.backends.chunk_rows import MAX_DEPTH
+from holdfast.backends.restacking import Below, Standing, restack
 from holdfast.backends.sqlite.chunks import read_chunks
 from holdfast.backends.sqlite.connection import fetch, waiting
 from holdfast.backends.sqlite.errors import translated
-from holdfast.errors import IntegrityError
-from holdfast.objects.compression import compress
-from holdfast.objects.deltas import DELTA, shrink
+from holdfast.errors import BackendError, ConflictError, IntegrityError
 from holdfast.objects.streams import STREAM
 from holdfast.objects.verified import read_chunk
 from holdfast.storage.records import ChunkHash, Swept
@@ -31,6 +30,9 @@ _MOST_REWRITTEN: Final = 1 << 20
 
 _REWRITTEN_AT_ONCE: Final = 16
 """Chunks that stand on one that goes; each may be followed by the rest of a stream."""
+
+_SIGN_EVERY: Final = 5.0
+"""Seconds between two signs while it marks; far less than anybody waits for one before taking over."""
 
 _NOTE = "INSERT INTO temp.needed (number, base) VALUES (?, ?) ON CONFLICT DO NOTHING"
 _GONE = (
@@ -46,7 +48,7 @@ _STANDING = (
     "WHERE n.base = ?1 AND c.base = ?1 LIMIT ?3) UNION "
     "SELECT c.number, c.base, c.codec FROM standing AS s CROSS JOIN temp.needed AS n ON n.base = s.number "
     "CROSS JOIN main.chunks AS c ON c.number = n.number AND c.base = s.number AND c.codec = ?2) "
-    "SELECT c.number, c.hash, c.base, c.depth FROM standing CROSS JOIN main.chunks AS c ON c.number = standing.number "
+    "SELECT c.number, c.hash, c.base FROM standing CROSS JOIN main.chunks AS c ON c.number = standing.number "
     "ORDER BY c.number"
 )
 _STANDS_ON = (
@@ -58,16 +60,50 @@ _BELOW = (
     "CROSS JOIN temp.needed AS n ON n.number = b.number WHERE c.number = ?"
 )
 _REWRITE = "UPDATE chunks SET codec = ?, data = ?, base = ?, depth = ? WHERE number = ?"
+_SIGN = (
+    "INSERT INTO counters (name, value) SELECT 'collecting', ?1 FROM counters WHERE name = 'epoch' AND value = ?2 "
+    "ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+)
+_END_SIGNS = (
+    "DELETE FROM counters WHERE name = 'collecting' AND (SELECT value FROM counters WHERE name = 'epoch') = ?"
+)
 _NOTE_BASE = "UPDATE temp.needed SET base = ? WHERE number = ?"
 
-Transaction = Callable[[Callable[[], Swept]], Swept]
+Transaction = Callable[[Callable[[], Any]], Any]
 """Runs a function inside a transaction that has the write lock."""
 
 
-def open_epoch(connection: apsw.Connection) -> int:
-    """Begin a new epoch, inside a transaction that has the write lock: no commit is under way."""
+def open_epoch(connection: apsw.Connection, stale_after: float | None) -> int:
+    """Begin a new epoch, inside a transaction that has the write lock: no commit is under way.
+
+    Raises:
+        ConflictError: Another collection has shown itself within `stale_after` seconds.
+    """
+    check_nobody_collects(connection, stale_after)
     connection.execute("UPDATE counters SET value = value + 1 WHERE name = 'epoch'")
-    return current_epoch(connection)
+    epoch = current_epoch(connection)
+    show_sign(connection, epoch)
+    return epoch
+
+
+def check_nobody_collects(connection: apsw.Connection, stale_after: float | None) -> None:
+    """Raise ConflictError where another collection has shown itself within so many seconds; None asks nothing."""
+    if stale_after is None:
+        return
+    seen = fetch(connection, "SELECT value FROM counters WHERE name = 'collecting'")
+    # Either way: a sign from far in the future was given by a clock that went wrong, and must not count for ever.
+    if seen and abs(time.time() - seen[0][0]) < stale_after:
+        raise ConflictError.collection_running()
+
+
+def show_sign(connection: apsw.Connection, epoch: int) -> None:
+    """Say that the collection of this epoch is at work, if it is the newest; inside a transaction."""
+    connection.execute(_SIGN, (int(time.time()), epoch))
+
+
+def end_signs(connection: apsw.Connection, epoch: int) -> None:
+    """Take that back, if it is the newest; inside a transaction."""
+    connection.execute(_END_SIGNS, (epoch,))
 
 
 def current_epoch(connection: apsw.Connection) -> int:
@@ -105,6 +141,7 @@ class SqliteCollection:
         self._path = path
         self._epoch = epoch
         self._transaction = transaction
+        self._shown = time.monotonic()
         # Chunks that come meanwhile have higher numbers or newer stamps; going down never meets one twice.
         self._below = (1 << 63) - 1
         with translated(path):
@@ -117,6 +154,7 @@ class SqliteCollection:
     def mark(self, names: Iterable[ChunkHash]) -> Sequence[ChunkHash]:
         """See `Collection.mark`."""
         new: list[ChunkHash] = []
+        self._show()
         with translated(self._path):
             for name in names:
                 found = fetch(
@@ -146,16 +184,18 @@ class SqliteCollection:
             return Swept()
         below = self._below
         try:
-            return self._transaction(lambda: self._sweep(limit))
+            swept: Swept = self._transaction(lambda: self._sweep(limit))
         except BaseException:
             # Nothing of it took place: what it would have removed comes first again, before what that stands on.
             self._below = below
             raise
+        return swept
 
     def _sweep(self, limit: int) -> Swept:
         if current_epoch(self._connection) != self._epoch:
             # A newer collection notes what stands on what, and must find it so: nobody else may write chunks anew then.
             return Swept(superseded=True)
+        show_sign(self._connection, self._epoch)
         # Looked up under the write lock: a writer may have stamped one since the last transaction.
         gone = fetch(
             self._connection,
@@ -176,6 +216,15 @@ class SqliteCollection:
             freed += size
         return Swept(removed, freed, done=len(gone) <= limit)
 
+    def _show(self) -> None:
+        """Show that it is at work, where the last sign is some time ago: marking alone writes nothing."""
+        if self._transaction is None or time.monotonic() - self._shown < _SIGN_EVERY:
+            return
+        self._shown = time.monotonic()
+        # Without this one sign others may take over, and nothing is lost.
+        with suppress(BackendError):
+            self._transaction(lambda: show_sign(self._connection, self._epoch))
+
     def _stands_on(self, number: int) -> bool:
         return bool(fetch(self._connection, _STANDS_ON, (number, number)))
 
@@ -184,29 +233,17 @@ class SqliteCollection:
 
         So many at a time: a root may be what hundreds of forks are kept as differences to.
         """
-        standing = fetch(self._connection, _STANDING, (number, STREAM, _REWRITTEN_AT_ONCE))
-        if not standing:
+        found = fetch(self._connection, _STANDING, (number, STREAM, _REWRITTEN_AT_ONCE))
+        if not found:
             return 0
-        below = fetch(self._connection, _BELOW, (number,))
-        # All of it is read before any of it is written, and verified: damage must not be sealed in.
-        plain = {each: self._read(name) for each, name, *_ in standing + below}
-        # Where the chunk stood on a needed one, what stood on it stands on that one now.
-        onto = {number: below[0][0]} if below else {}
-        depths = {each: depth for each, _, depth in below}
-        for each, _, last, _ in standing:
-            base = onto.get(last, last)
-            delta = None
-            if base in depths and depths[base] < MAX_DEPTH:
-                delta = shrink(plain[each], plain[base])
-            if delta is None:
-                depths[each] = 0
-                row = (*compress(plain[each]), None)
-            else:
-                depths[each] = depths[base] + 1
-                row = (DELTA, delta, base)
-            self._connection.execute(_REWRITE, (*row, depths[each], each))
-            self._connection.execute(_NOTE_BASE, (row[-1], each))
-        return sum(map(len, plain.values()))
+        standing = [Standing(each, ChunkHash(name), base) for each, name, base in found]
+        below = [Below(*row) for row in fetch(self._connection, _BELOW, (number,))]
+        rewritten, read = restack(number, standing, below[0] if below else None, self._read)
+        for each in rewritten:
+            row = (each.codec, each.data, each.base, each.depth, each.number)
+            self._connection.execute(_REWRITE, row)
+            self._connection.execute(_NOTE_BASE, (each.base, each.number))
+        return read
 
-    def _read(self, name: bytes) -> bytes:
-        return read_chunk(ChunkHash(name), lambda names: read_chunks(self._connection, names))
+    def _read(self, name: ChunkHash) -> bytes:
+        return read_chunk(name, lambda names: read_chunks(self._connection, names))

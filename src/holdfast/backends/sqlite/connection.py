@@ -19,7 +19,8 @@ import apsw
 
 from holdfast.backends.forking import no_fork
 from holdfast.backends.rows import Row
-from holdfast.backends.sqlite.errors import store_damaged, store_locked
+from holdfast.backends.rules import store_damaged
+from holdfast.backends.sqlite.errors import store_locked
 from holdfast.errors import ErrorCode, UnsupportedError
 
 Durability = Literal["power", "process"]

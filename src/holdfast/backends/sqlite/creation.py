@@ -12,6 +12,8 @@ from pathlib import Path
 
 import apsw
 
+from holdfast.backends.header import FORMAT, check_header, new_header, not_a_store, too_new
+from holdfast.backends.rules import store_damaged
 from holdfast.backends.sqlite.connection import (
     CHECKSUMS,
     RESERVED_BYTES,
@@ -20,18 +22,12 @@ from holdfast.backends.sqlite.connection import (
     fetch,
     waiting,
 )
-from holdfast.backends.sqlite.errors import store_damaged
-from holdfast.errors import ErrorCode, HoldfastError, IntegrityError, InvalidInputError, UnsupportedError
-from holdfast.objects.cutting import FORMAT_0
-from holdfast.storage.seal import seal
+from holdfast.errors import HoldfastError
 
-FORMAT = 0
 APPLICATION_ID = int.from_bytes(b"hldf", "big")
 """In the header of the SQLite file, where `file` and other tools look for it."""
 VERSION_BASE = 1000
 """user_version is this plus the format, because 0 is what every other SQLite file has there."""
-
-HEADER_KEYS = {"format", "store", "hash", "cipher", "key", "layout", "created_at"}
 
 
 def is_store(connection: apsw.Connection, path: str) -> bool:
@@ -55,7 +51,7 @@ def is_store(connection: apsw.Connection, path: str) -> bool:
         raise _not_a_store(path)
     check_checksums(connection, path)
     if version > VERSION_BASE + FORMAT:
-        raise _too_new(path, version - VERSION_BASE)
+        raise too_new(path, version - VERSION_BASE)
     if version != VERSION_BASE + FORMAT:
         raise store_damaged(path, f"its version number is {version}")
     return True
@@ -78,7 +74,7 @@ def initialize(connection: apsw.Connection, path: str, *, timeout: float) -> Non
         if not is_store(connection, path):
             schema = Path(__file__).with_name("schema.sql").read_text(encoding="utf-8")
             fetch(connection, schema)
-            connection.executemany("INSERT INTO header VALUES (?, ?, ?)", _header())
+            connection.executemany("INSERT INTO header VALUES (?, ?, ?)", new_header())
             fetch(
                 connection,
                 f"PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version={VERSION_BASE + FORMAT}",
@@ -104,38 +100,8 @@ def use_wal(connection: apsw.Connection, path: str, *, timeout: float) -> None:
 
 def read_header(connection: apsw.Connection, path: str) -> dict[str, str]:
     """The header of a store, each entry checked."""
-    header: dict[str, str] = {}
-    for key, value, checksum in fetch(connection, "SELECT key, value, seal FROM header"):
-        if seal(key, value) != checksum:
-            raise IntegrityError.row_damaged(f"header {key!r} of {path}", why="its checksum does not match")
-        header[key] = value
-    if not header.keys() >= HEADER_KEYS:
-        raise store_damaged(path, "its header is not complete")
-    # A layout of other figures would be read all right; but a state saved by this version would have another root.
-    if (header["cipher"], header["hash"], header["layout"]) != ("0", "blake3", FORMAT_0.canonical()):
-        raise UnsupportedError(
-            f"the store {path} is encrypted, hashed or cut in a way that this version does not know",
-            code=ErrorCode.FORMAT_TOO_NEW,
-            hint="upgrade holdfast",
-            path=path,
-        )
-    return header
-
-
-def _header() -> list[tuple[str, str, int]]:
-    # Only the process that makes a store needs it.
-    import uuid
-
-    entries = {
-        "format": str(FORMAT),
-        "store": str(uuid.uuid4()),
-        "hash": "blake3",
-        "cipher": "0",
-        "key": "0",
-        "layout": FORMAT_0.canonical(),
-        "created_at": str(time.time_ns() // 1000),
-    }
-    return [(key, value, seal(key, value)) for key, value in entries.items()]
+    rows = fetch(connection, "SELECT key, value, seal FROM header")
+    return check_header(((key, value, checksum) for key, value, checksum in rows), path)
 
 
 def _mark(path: str) -> int:
@@ -152,19 +118,4 @@ def _mark(path: str) -> int:
 
 
 def _not_a_store(path: str) -> HoldfastError:
-    return InvalidInputError(
-        f"{path} is not a holdfast store",
-        code=ErrorCode.NOT_A_STORE,
-        hint="name another file; this one was left as it is",
-        path=path,
-    )
-
-
-def _too_new(path: str, version: int) -> HoldfastError:
-    return UnsupportedError(
-        f"the store {path} has format {version}; this version of holdfast reads formats up to {FORMAT}",
-        code=ErrorCode.FORMAT_TOO_NEW,
-        hint="upgrade holdfast: pip install --upgrade holdfast",
-        path=path,
-        format=version,
-    )
+    return not_a_store(path, hint="name another file; this one was left as it is")

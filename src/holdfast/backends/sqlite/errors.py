@@ -13,11 +13,11 @@ from types import TracebackType
 import apsw
 import ormsgpack
 
+from holdfast.backends.rules import store_damaged
 from holdfast.errors import (
     BackendError,
     ErrorCode,
     HoldfastError,
-    IntegrityError,
     InvalidInputError,
     NotFoundError,
     StateError,
@@ -64,16 +64,6 @@ def translate(error: BaseException, path: str) -> HoldfastError | None:
 def extended_code(error: apsw.Error) -> int:
     """SQLite's exact result code; 0 for an error that the driver made up itself."""
     return int(getattr(error, "extendedresult", 0))
-
-
-def store_damaged(path: str, why: str) -> IntegrityError:
-    """The file is not what was written to it."""
-    return IntegrityError(
-        f"the store {path} is damaged: {why}",
-        code=ErrorCode.STORE_DAMAGED,
-        hint="open(damaged=True): store.verify() says what is lost, store.repair() keeps the rest; or go to a backup",
-        path=path,
-    )
 
 
 def store_locked(path: str, seconds: float) -> BackendError:

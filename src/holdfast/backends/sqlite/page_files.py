@@ -7,11 +7,13 @@ too, and is what rows are read from; pages that come from the log have no checks
 from __future__ import annotations
 
 import os
+import struct
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import apsw
 
@@ -23,6 +25,8 @@ _LOOKS: Final = 5
 _PAUSE: Final = 0.02
 _FRAME_HEADER: Final = 24
 _WAL_HEADER: Final = 32
+_PROOF: Final = 2
+"""Commits behind a damaged place of the log: all but the newest were whole once."""
 
 
 def check_pages(path: str) -> tuple[list[Flaw], frozenset[int]]:
@@ -52,6 +56,67 @@ def check_pages(path: str) -> tuple[list[Flaw], frozenset[int]]:
     return flaws, frozenset(bad)
 
 
+def check_log(path: str) -> list[Flaw]:
+    """What is wrong with the write-ahead log, as far as anybody can tell."""
+    lost = lost_commits(path)
+    why = f"it is damaged, and {lost} commits behind that are out of reach"
+    return [Flaw("page", f"the write-ahead log {path}-wal", why)] if lost else []
+
+
+def lost_commits(path: str) -> int:
+    """How many commits of the log are behind a place where it is damaged, which is where SQLite ends it.
+
+    0 also where it is one alone: a commit that was cut off while it was written, and that nobody was told of, looks the
+    same. SQLite leaves what is behind alone until it writes over it, or begins the log anew.
+    """
+    found = 0
+    for _ in range(_LOOKS):
+        found = _behind_damage(_read_log(path))
+        if found < _PROOF:
+            return 0
+        # Somebody may be writing it at this moment.
+        time.sleep(_PAUSE)
+    return found
+
+
+def _behind_damage(log: bytes) -> int:
+    frames = range(_WAL_HEADER, len(log) - PAGE_SIZE - _FRAME_HEADER + 1, _FRAME_HEADER + PAGE_SIZE)
+    salts = Counter(log[at + 8 : at + 16] for at in frames)
+    # Older ones belong to a log before this one. Where the header is damaged, most frames are of the one it headed.
+    whole, checksum = _header_checksum(log)
+    salt = log[16:24] if whole else salts.most_common(1)[0][0] if salts else b""
+    commits = [at for at in frames if log[at + 8 : at + 16] == salt and log[at + 4 : at + 8] != bytes(4)]
+    if len(commits) < _PROOF:
+        return 0
+    order: Literal["<", ">"] = "<" if log[3] & 1 == 0 else ">"
+    for at in frames if whole else ():
+        end = at + _FRAME_HEADER
+        checksum = _log_checksum(log[at : at + 8], order, checksum)
+        checksum = _log_checksum(log[end : end + PAGE_SIZE], order, checksum)
+        if log[at + 8 : at + 16] != salt or struct.unpack(">2I", log[end - 8 : end]) != checksum:
+            return sum(each >= at for each in commits)
+    return 0 if whole else len(commits)
+
+
+def _header_checksum(log: bytes) -> tuple[bool, tuple[int, int]]:
+    """Whether the header of a log is whole, and its checksum, which those of the frames go on from."""
+    if len(log) < _WAL_HEADER:
+        return False, (0, 0)
+    order: Literal["<", ">"] = "<" if log[3] & 1 == 0 else ">"
+    checksum = _log_checksum(log[: _WAL_HEADER - 8], order, (0, 0))
+    return struct.unpack(">2I", log[_WAL_HEADER - 8 : _WAL_HEADER]) == checksum, checksum
+
+
+def _log_checksum(data: bytes, order: Literal["<", ">"], before: tuple[int, int]) -> tuple[int, int]:
+    """The checksum of https://sqlite.org/fileformat2.html, section 4.2."""
+    first, second = before
+    words = iter(struct.unpack(f"{order}{len(data) // 4}I", data))
+    for one, two in zip(words, words, strict=True):
+        first = (first + one + second) & 0xFFFFFFFF
+        second = (second + two + first) & 0xFFFFFFFF
+    return first, second
+
+
 def log_size(path: str) -> int:
     """How much is in the write-ahead log."""
     try:
@@ -62,13 +127,17 @@ def log_size(path: str) -> int:
 
 def _in_log(path: str) -> set[int]:
     """The pages that the write-ahead log has: what the file says of them is not read by anybody."""
-    try:
-        log = Path(path + "-wal").read_bytes()
-    except OSError:
-        return set()
+    log = _read_log(path)
     salts = log[16:24]
     frames = range(_WAL_HEADER, len(log) - PAGE_SIZE, _FRAME_HEADER + PAGE_SIZE)
     return {int.from_bytes(log[at : at + 4], "big") for at in frames if log[at + 8 : at + 16] == salts}
+
+
+def _read_log(path: str) -> bytes:
+    try:
+        return Path(path + "-wal").read_bytes()
+    except OSError:
+        return b""
 
 
 class FilePages:

@@ -8,6 +8,7 @@ whoever reads them checks those. The format of the file is that of https://sqlit
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
@@ -28,6 +29,11 @@ _KINDS: Final = (*_INTERIOR, INDEX_LEAF, TABLE_LEAF)
 
 _MOST_HEADER: Final = 400
 """Bytes before the values of a row; the widest table of a store has 30 columns, which take one to nine bytes each."""
+
+_MOST_CLAIMS: Final = 4
+"""A page of a chain belongs to one row, and the rows of a page to different places of it. A damaged pointer or size may
+lay another row over them, and the right one must still come out; but only so many times, because a file that was made
+for it could otherwise give out each of its pages once for each of its rows."""
 
 _INTEGER_BYTES: Final = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}
 _FLOAT: Final = 7
@@ -61,6 +67,8 @@ class Image:
         self.free = self._free_pages(frozenset())
         # A list that may be wrong could name pages that are in use: what a tree leads to is then believed instead.
         self._skipped = self._free_pages(suspects)
+        self._claims: dict[int, set[tuple[int, int, int]]] = {}
+        """What each page of a chain was read for: page and place of a row, and how often that came by before."""
         self.reached: set[int] = set()
         """The pages that belong to a tree that was walked."""
 
@@ -85,13 +93,17 @@ class Image:
         kind = page[start] if kind is None else kind
         if kind not in _KINDS or kind == TABLE_INTERIOR:
             return
-        for at in _pointers(page, start, kind):
+        room = _MOST_CLAIMS * PAGE_SIZE
+        for at in dict.fromkeys(_pointers(page, start, kind)):
             try:
                 cell = self.cell(number, at, kind)
             except (IndexError, ValueError, struct.error):
                 # What this cell was is somebody else's to say: an index, or the rows that refer to it.
                 continue
             yield cell
+            room -= _size_on_page(page, at, kind)
+            if room < 0:
+                return
 
     def cell(self, number: int, at: int, kind: int = TABLE_LEAF) -> Cell:
         """The cell at one place of a page.
@@ -100,32 +112,33 @@ class Image:
             ValueError: There is none.
         """
         page = self._read(number)
-        place = at + 4 if kind == INDEX_INTERIOR else at
-        size, place = _varint(page, place)
-        rowid = None
-        if kind == TABLE_LEAF:
-            rowid, place = _varint(page, place)
-            # As SQLite does, a rowid is signed.
-            rowid = rowid - (1 << 64) if rowid >> 63 else rowid
-        most = _TABLE_LOCAL if kind == TABLE_LEAF else _INDEX_LOCAL
-        return Cell(rowid, _record(self._payload(page, place, size, most)), number, at)
-
-    def _payload(self, page: bytes, at: int, size: int, most: int) -> bytes:
+        size, rowid, place = _cell_header(page, at, kind)
         if size > self.count * PAGE_SIZE:
             raise ValueError("a row that is larger than the file")
-        if size <= most:
-            if at + size > _USABLE:
-                raise ValueError("a row that goes beyond its page")
-            return page[at : at + size]
-        local = _MIN_LOCAL + (size - _MIN_LOCAL) % (_USABLE - 4)
-        local = local if local <= most else _MIN_LOCAL
-        if at + local + 4 > _USABLE:
+        local = _local(size, kind)
+        end = place + local + (4 if local < size else 0)
+        if end > _USABLE:
             raise ValueError("a row that goes beyond its page")
-        parts, left = [page[at : at + local]], size - local
-        following = int.from_bytes(page[at + local : at + local + 4], "big")
+        payload = page[place : place + local]
+        if local < size:
+            following = int.from_bytes(page[end - 4 : end], "big")
+            payload += self._chain(following, size - local, (number, at))
+        return Cell(rowid, _record(payload), number, at)
+
+    def _chain(self, following: int, left: int, claimant: tuple[int, int]) -> bytes:
+        """The rest of a row, on pages that lead from one to the next."""
+        parts: list[bytes] = []
+        # A damaged pointer may lead in a circle; what came before it is still right, and may say whose row it was.
+        rounds: Counter[int] = Counter()
         while left > 0:
             if not 0 < following <= self.count:
                 raise ValueError("a row that is cut off")
+            claim = (*claimant, rounds[following])
+            claims = self._claims.setdefault(following, set())
+            if claim not in claims and len(claims) >= _MOST_CLAIMS:
+                raise ValueError("a page of too many rows")
+            claims.add(claim)
+            rounds[following] += 1
             self.reached.add(following)
             more = self._read(following)
             parts.append(more[4 : 4 + min(left, _USABLE - 4)])
@@ -163,6 +176,29 @@ def _pointers(page: bytes, start: int, kind: int) -> list[int]:
     return [
         at for at in struct.unpack(f">{count}H", page[begin : begin + 2 * count]) if begin <= at < _USABLE
     ]
+
+
+def _cell_header(page: bytes, at: int, kind: int) -> tuple[int, int | None, int]:
+    """How many bytes the row of a cell takes, its rowid in a table, and where it begins."""
+    size, place = _varint(page, at + 4 if kind == INDEX_INTERIOR else at)
+    if kind != TABLE_LEAF:
+        return size, None, place
+    rowid, place = _varint(page, place)
+    # As SQLite does, a rowid is signed.
+    return size, rowid - (1 << 64) if rowid >> 63 else rowid, place
+
+
+def _local(size: int, kind: int) -> int:
+    """How much of a row is on its page; the rest is on others."""
+    most = _TABLE_LOCAL if kind == TABLE_LEAF else _INDEX_LOCAL
+    if size <= most:
+        return size
+    local = _MIN_LOCAL + (size - _MIN_LOCAL) % (_USABLE - 4)
+    return local if local <= most else _MIN_LOCAL
+
+
+def _size_on_page(page: bytes, at: int, kind: int) -> int:
+    return _local(_cell_header(page, at, kind)[0], kind)
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

@@ -18,33 +18,34 @@ from pathlib import Path
 
 import apsw
 
-from holdfast.backends import rows
-from holdfast.backends.rows import Row
+from holdfast.backends.refilling import EPOCH_COLUMN, new_chunk_rows, new_counters, new_rows
+from holdfast.backends.rules import store_damaged
 from holdfast.backends.sqlite.connection import CHECKSUMS, RESERVED_BYTES, fetch, set_durability, waiting
 from holdfast.backends.sqlite.creation import initialize
-from holdfast.backends.sqlite.errors import store_damaged, translated
+from holdfast.backends.sqlite.errors import translated
 from holdfast.backends.sqlite.inspection import SqliteInspection, inspected
-from holdfast.backends.sqlite.page_files import FilePages
+from holdfast.backends.sqlite.page_files import FilePages, lost_commits
 from holdfast.backends.sqlite.place import create_private, os_errors, sync_folder
-from holdfast.backends.sqlite.write import INSERT_CHECKPOINT
 from holdfast.errors import IntegrityError
-from holdfast.objects.compression import compress
-from holdfast.objects.hashing import hash_chunk
-from holdfast.objects.links import refers
-from holdfast.objects.streams import STREAM
 from holdfast.storage.inspection import Rebuilt
 from holdfast.storage.ports import Inspection
-from holdfast.storage.records import ChunkHash
-from holdfast.storage.seal import seal
 
-_INSERT_CHUNK = (
-    "INSERT INTO chunks (number, hash, codec, size_bytes, base, depth, epoch, refers, data) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-)
-_MOST_COUNTED = 1 << 48
-"""No store gets near it, and a number that a flipped bit made large would use up all there are."""
-_SPARE_POSITIONS = 1000
-"""How many are passed over where nobody knows any more which was the last: none may be given twice."""
+_COLUMNS = {
+    "header": 3,
+    "sessions": 10,
+    "branches": 5,
+    "checkpoints": 30,
+    "tags": 2,
+    "operations": 8,
+    "chunks": 9,
+}
+# The file was initialized with a header of its own.
+_INSERT = {
+    table: f"INSERT OR REPLACE INTO {table} VALUES ({', '.join('?' * count)})"  # noqa: S608 - constants
+    if table == "header"
+    else f"INSERT INTO {table} VALUES ({', '.join('?' * count)})"  # noqa: S608 - constants
+    for table, count in _COLUMNS.items()
+}
 
 
 def rebuild_store(
@@ -94,8 +95,9 @@ def _replace(
     timeout: float,
 ) -> str | None:
     deadline = time.monotonic() + timeout
-    # So that what is kept aside is one file, where nobody is in the way.
-    _empty_log(target)
+    if not lost_commits(path):
+        # So that what is kept aside is one file, where nobody is in the way. A damaged log is kept as it is.
+        _empty_log(target)
     with suppress(apsw.Error):
         # Without the log, nobody could look at the store while it is locked. Where this fails the next step says why.
         fetch(target, "PRAGMA journal_mode=WAL")
@@ -128,67 +130,20 @@ def _replace(
 
 
 def _fill(made: apsw.Connection, seen: SqliteInspection, wanted: Rebuilt) -> None:
-    for key, value in seen.header().items():
-        made.execute("INSERT OR REPLACE INTO header VALUES (?, ?, ?)", (key, value, seal(key, value)))
-    numbers = {session.id: number for number, session in enumerate(wanted.sessions, start=1)}
-    for session in wanted.sessions:
-        values = rows.session_row(numbers[session.id], session)
-        made.execute("INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
-    for branch in wanted.branches:
-        checksum = rows.branch_seal(branch.session, branch.name, branch.head, branch.moved_at)
-        made.execute(
-            "INSERT INTO branches VALUES (?, ?, ?, ?, ?)",
-            (numbers[branch.session], branch.name, branch.head, branch.moved_at, checksum),
-        )
-    for row in wanted.checkpoints:
-        made.execute(INSERT_CHECKPOINT, (numbers[row.session], *rows.checkpoint_row(row)[1:]))
-        made.executemany("INSERT INTO tags VALUES (?, ?)", [(tag, row.position) for tag in row.tags])
-    made.executemany(
-        "INSERT INTO operations VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        [rows.operation_row(numbers[each.session], each) for each in wanted.operations],
-    )
-    epoch = _fill_chunks(made, seen, wanted)
-    counted = {name: value for name, value in seen.tables.rows("counters") if _is_count(value)}
-    position = seen.newest_position() + (0 if "position" in counted else _SPARE_POSITIONS)
-    made.execute("UPDATE counters SET value = ? WHERE name = 'position'", (position,))
-    made.execute("UPDATE counters SET value = ? WHERE name = 'epoch'", (max(epoch, counted.get("epoch", 0)),))
+    for table, row in new_rows(seen, wanted):
+        made.execute(_INSERT[table], row)
+    newest_epoch = _fill_chunks(made, seen, wanted)
+    for name, value in new_counters(seen, newest_epoch).items():
+        made.execute("UPDATE counters SET value = ? WHERE name = ?", (value, name))
 
 
 def _fill_chunks(made: apsw.Connection, seen: SqliteInspection, wanted: Rebuilt) -> int:
-    """Take chunks over as they are, under their numbers; what stood on one that is left behind stands alone."""
-    found: list[Row] = []
-    for name in wanted.chunks:
-        row = seen.tables.chunk_row(name)
-        if row is not None:
-            found.append((row[0], name))
-    taken: set[int] = set()
-    rewritten: set[int] = set()
+    """Write the chunks; the newest epoch among them."""
     newest = 0
-    # What a chunk stands on has a lower number than itself.
-    for number, name in sorted(found):
-        row = seen.tables.chunk_row(ChunkHash(name))
-        assert row is not None, "it was there a moment ago"
-        _, _, codec, size_bytes, base, depth, epoch, _, data = row
-        plain = seen.chunks([ChunkHash(name)])[ChunkHash(name)]
-        if hash_chunk(plain) != name:
-            raise IntegrityError.chunk_damaged(name, why="its bytes do not have this hash")
-        # A difference needs the plain bytes of its base; a version of a stream needs the very row.
-        if base is not None and (base not in taken or (codec == STREAM and base in rewritten)):
-            codec, data = compress(plain)
-            size_bytes, base, depth = len(plain), None, 0
-            rewritten.add(number)
-        # Its hash vouches for the bytes, and for nothing else in the row: a lost mark would let gc take its children.
-        epoch = epoch if _is_count(epoch) else 0
-        row = (number, name, codec, size_bytes, base, depth, epoch, refers(plain), data)
-        made.execute(_INSERT_CHUNK, row)
-        taken.add(number)
-        newest = max(newest, epoch)
+    for row in new_chunk_rows(seen, wanted):
+        made.execute(_INSERT["chunks"], row)
+        newest = max(newest, row[EPOCH_COLUMN])
     return newest
-
-
-def _is_count(value: object) -> bool:
-    """Whether a damaged page can be believed in this: a number that a store could have come to."""
-    return type(value) is int and 0 <= value < _MOST_COUNTED
 
 
 def _keep_aside(path: str) -> str:

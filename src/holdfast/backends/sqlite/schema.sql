@@ -71,6 +71,7 @@ CREATE TABLE checkpoints (
 CREATE UNIQUE INDEX checkpoints_by_key ON checkpoints (session, key) WHERE key IS NOT NULL;
 CREATE INDEX checkpoints_by_step ON checkpoints (session, step, seq) WHERE step IS NOT NULL;
 CREATE INDEX checkpoints_by_time ON checkpoints (session, created_at);
+CREATE INDEX checkpoints_by_prev ON checkpoints (session, prev);
 CREATE INDEX checkpoints_hidden ON checkpoints (hidden) WHERE hidden != 0;
 
 -- Derived from checkpoints.tags, to find them by label.
@@ -93,6 +94,7 @@ CREATE TABLE operations (
 ) STRICT;
 
 -- epoch: opened anew by each collection of chunks. position: the highest that was ever given to a row that is gone.
+-- collecting: there while a collection is under way; when it last showed itself.
 CREATE TABLE counters (
     name TEXT NOT NULL PRIMARY KEY,
     value INTEGER NOT NULL

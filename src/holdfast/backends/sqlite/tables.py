@@ -6,13 +6,20 @@ that no tree leads to any more, which is where the rows are whose way there was 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
-from typing import Final, Protocol
+from typing import Final
 
 import apsw
 
 from holdfast.backends.chunk_rows import MAX_DEPTH, plain_of
+from holdfast.backends.inspection import (
+    CHECKPOINT_IDS,
+    CHECKPOINT_PLACES,
+    SESSION_AGENTS,
+    SESSION_IDS,
+    SESSION_PROJECTS,
+)
 from holdfast.backends.rows import Row
 from holdfast.backends.sqlite.chunks import read_chunks
 from holdfast.backends.sqlite.pages import INDEX_INTERIOR, INDEX_LEAF, TABLE_LEAF, Cell, Image
@@ -31,17 +38,19 @@ _COLUMNS: Final = {
 """How many each table has; they come in the order of the schema."""
 _ORDER: Final = {"sessions": "number", "checkpoints": "position", "operations": "session, number"}
 _INDEXES: Final = {
-    "sqlite_autoindex_sessions_1": ("sessions", "id, number"),
-    "sessions_by_agent": ("sessions", "agent, number"),
-    "sessions_by_project": ("sessions", "project, number"),
-    "sqlite_autoindex_checkpoints_1": ("checkpoints", "id, position"),
-    "sqlite_autoindex_checkpoints_2": ("checkpoints", "session, seq, position"),
+    SESSION_IDS: ("sqlite_autoindex_sessions_1", "sessions", "id, number"),
+    SESSION_AGENTS: ("sessions_by_agent", "sessions", "agent, number"),
+    SESSION_PROJECTS: ("sessions_by_project", "sessions", "project, number"),
+    CHECKPOINT_IDS: ("sqlite_autoindex_checkpoints_1", "checkpoints", "id, position"),
+    CHECKPOINT_PLACES: ("sqlite_autoindex_checkpoints_2", "checkpoints", "session, seq, position"),
 }
+"""What SQLite calls each index, which table it is of, and its columns."""
 _CHUNK_NAMES: Final = "sqlite_autoindex_chunks_1"
 _OTHER_INDEXES: Final = (
     "checkpoints_by_key",
     "checkpoints_by_step",
     "checkpoints_by_time",
+    "checkpoints_by_prev",
     "checkpoints_hidden",
     "sqlite_autoindex_operations_1",
 )
@@ -52,30 +61,6 @@ _BY_KEY: Final[dict[tuple[type, ...], str]] = {
     (int, str, bytes, int, int): "branches",
 }
 _ROWID_IN_ROW: Final = ("sessions", "checkpoints", "chunks")
-
-
-class Tables(Protocol):
-    """Where rows come from."""
-
-    def rows(self, table: str) -> Iterator[Row]:
-        """The rows of a table, each with its columns in the order of the schema."""
-        ...
-
-    def entries(self, index: str) -> Iterator[Row]:
-        """What an index says: its columns, and the key of the row."""
-        ...
-
-    def chunk_names(self) -> Iterator[ChunkHash]:
-        """The names of all chunks."""
-        ...
-
-    def chunk(self, name: ChunkHash) -> bytes | None:
-        """The plain bytes of a chunk; None where it is not there, or cannot be put together."""
-        ...
-
-    def chunk_row(self, name: ChunkHash) -> Row | None:
-        """A row of the chunk table: number, hash, codec, size_bytes, base, depth, epoch, refers, data."""
-        ...
 
 
 class SqlTables:
@@ -92,18 +77,21 @@ class SqlTables:
 
     def entries(self, index: str) -> Iterator[Row]:
         """See `Tables.entries`."""
-        table, columns = _INDEXES[index]
+        name, table, columns = _INDEXES[index]
         first = columns.partition(",")[0]
         return self._each(
-            f"SELECT {columns} FROM {table} INDEXED BY {index} WHERE {first} IS NOT NULL"  # noqa: S608 - constants
+            f"SELECT {columns} FROM {table} INDEXED BY {name} WHERE {first} IS NOT NULL"  # noqa: S608 - constants
         )
 
     def chunk_names(self) -> Iterator[ChunkHash]:
         """See `Tables.chunk_names`."""
         return (ChunkHash(name) for (name,) in self._each("SELECT hash FROM chunks"))
 
-    def chunk(self, name: ChunkHash) -> bytes | None:
-        """See `Tables.chunk`."""
+    def chunks(self, names: Iterable[ChunkHash]) -> dict[ChunkHash, bytes]:
+        """See `Tables.chunks`."""
+        return _readable(names, self._chunk)
+
+    def _chunk(self, name: ChunkHash) -> bytes | None:
         try:
             return read_chunks(self._connection, [name]).get(name)
         except (IntegrityError, apsw.Error):
@@ -147,7 +135,7 @@ class ImageTables:
             for cell in image.tree(self._roots.get(_CHUNK_NAMES, 0))
             if len(cell.values) == 2 and isinstance(cell.values[0], bytes)
         }
-        for index in (*_INDEXES, *_OTHER_INDEXES):
+        for index in (*(name for name, _, _ in _INDEXES.values()), *_OTHER_INDEXES):
             # Walked so that their pages are not taken for lost ones.
             for _ in image.tree(self._roots.get(index, 0)):
                 pass
@@ -161,14 +149,18 @@ class ImageTables:
 
     def entries(self, index: str) -> Iterator[Row]:
         """See `Tables.entries`."""
-        return (cell.values for cell in self._image.tree(self._roots.get(index, 0)))
+        name, _, _ = _INDEXES[index]
+        return (cell.values for cell in self._image.tree(self._roots.get(name, 0)))
 
     def chunk_names(self) -> Iterator[ChunkHash]:
         """See `Tables.chunk_names`."""
         return iter(self._numbers)
 
-    def chunk(self, name: ChunkHash) -> bytes | None:
-        """See `Tables.chunk`."""
+    def chunks(self, names: Iterable[ChunkHash]) -> dict[ChunkHash, bytes]:
+        """See `Tables.chunks`."""
+        return _readable(names, self._chunk)
+
+    def _chunk(self, name: ChunkHash) -> bytes | None:
         row = self.chunk_row(name)
         if row is None:
             return None
@@ -229,6 +221,13 @@ class ImageTables:
                     table = _BY_KEY.get(tuple(type(each) for each in cell.values))
                     if table is not None:
                         self._add(table, cell)
+
+
+def _readable(
+    names: Iterable[ChunkHash], read: Callable[[ChunkHash], bytes | None]
+) -> dict[ChunkHash, bytes]:
+    found = ((name, read(name)) for name in names)
+    return {name: data for name, data in found if data is not None}
 
 
 def _sortable(value: object) -> int:

@@ -23,6 +23,7 @@ pytest.register_assert_rewrite(
     *(
         f"{__name__}.{part}"
         for part in (
+            "adopting",
             "changes",
             "chains",
             "collecting",
@@ -41,7 +42,8 @@ pytest.register_assert_rewrite(
     )
 )
 
-from holdfast.testing.conformance.chains import ChainContract  # noqa: E402 - see above
+from holdfast.testing.conformance.adopting import AdoptionContract  # noqa: E402 - see above
+from holdfast.testing.conformance.chains import ChainContract  # noqa: E402
 from holdfast.testing.conformance.changes import ChangeContract  # noqa: E402
 from holdfast.testing.conformance.collecting import CollectionContract  # noqa: E402
 from holdfast.testing.conformance.commits import CommitContract  # noqa: E402
@@ -71,6 +73,7 @@ class BackendConformance(
     CollectionContract,
     ChainContract,
     InspectionContract,
+    AdoptionContract,
     LifetimeContract,
 ):
     """Every test of the contract; subclass it with a name that starts with `Test`."""

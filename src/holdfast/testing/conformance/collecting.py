@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 
 import pytest
 
-from holdfast.errors import ErrorCode, IntegrityError
+from holdfast.errors import ConflictError, ErrorCode, IntegrityError
 from holdfast.objects.links import links, reachable
 from holdfast.objects.registry import GLOBAL
 from holdfast.objects.state import encode_state
 from holdfast.storage.ports import Backend, Collection
-from holdfast.storage.records import CheckpointRow, Chunk, Query, Swept
+from holdfast.storage.records import CheckpointRow, Chunk, NewChunk, Query, Swept
 from holdfast.testing.conformance.contract import Contract, commit_all
 from holdfast.testing.rows import batch, chunk, contents, removal, row, save, state_chunk
 
@@ -44,7 +45,7 @@ def collect(backend: Backend) -> Swept:
         return sweep_all(collection)
 
 
-def there(backend: Backend, pieces: Iterable[Chunk]) -> list[bytes]:
+def there(backend: Backend, pieces: Iterable[NewChunk]) -> list[bytes]:
     """Which of these chunks are in the store, by their data; each must read as it was given."""
     pieces = list(pieces)
     with backend.reader() as reader:
@@ -272,6 +273,69 @@ class CollectionContract(Contract):
                 for each in (older, newer) if first == "older" else (newer, older):
                     sweep_all(each, 1)
         assert there(backend, [bottom, middle, top]) == [top.data]
+
+    def test_one_that_nobody_asked_for_begins_only_where_no_other_is_under_way(
+        self, backend: Backend
+    ) -> None:
+        """With `stale_after`: otherwise each would end the one before, and none would get to the sweep."""
+        _, gone = with_garbage(backend)
+        with backend.collection(stale_after=3600) as first:
+            mark_roots(backend, first)
+            self._assert_refused(backend)
+            assert first.sweep(1).chunks == 1
+            self._assert_refused(backend)
+            assert sweep_all(first).chunks == len(gone) - 1
+            self._assert_refused(backend)
+        with backend.collection(stale_after=3600):
+            pass
+
+    def test_one_that_has_not_shown_itself_for_long_is_taken_over(self, backend: Backend) -> None:
+        """Its process may be dead. What it does later is nothing, and says so."""
+        _, gone = with_garbage(backend)
+        with backend.collection() as older:
+            mark_roots(backend, older)
+            with backend.collection(stale_after=0) as newer:
+                assert older.sweep(1) == Swept(superseded=True)
+                mark_roots(backend, newer)
+                assert sweep_all(newer).chunks == len(gone)
+
+    def test_one_that_was_asked_for_begins_whoever_is_at_work(self, backend: Backend) -> None:
+        """The one before takes back only what it has shown itself."""
+        _, gone = with_garbage(backend)
+        with ExitStack() as outer:
+            with backend.collection(stale_after=3600) as older:
+                newer = outer.enter_context(backend.collection())
+                mark_roots(backend, older)
+                assert older.sweep(1) == Swept(superseded=True)
+            self._assert_refused(backend)
+            mark_roots(backend, newer)
+            assert sweep_all(newer).chunks == len(gone)
+        with backend.collection(stale_after=3600):
+            pass
+
+    def test_a_dry_run_takes_no_notice_of_others_and_gives_none(self, backend: Backend) -> None:
+        """It is in nobody's way."""
+        with_garbage(backend)
+        with backend.collection(), backend.collection(dry_run=True, stale_after=3600) as trial:
+            mark_roots(backend, trial)
+            assert trial.unneeded().chunks == 5
+        with backend.collection(dry_run=True) as trial:
+            mark_roots(backend, trial)
+            with backend.collection(stale_after=3600):
+                pass
+
+    def test_one_that_was_left_by_an_error_is_not_under_way(self, backend: Backend) -> None:
+        """The next one need not wait until it looks dead."""
+        with pytest.raises(ZeroDivisionError), backend.collection(stale_after=3600):
+            raise ZeroDivisionError
+        with backend.collection(stale_after=3600):
+            pass
+
+    @staticmethod
+    def _assert_refused(backend: Backend) -> None:
+        with pytest.raises(ConflictError) as caught, backend.collection(stale_after=3600):
+            pass
+        assert caught.value.code is ErrorCode.COLLECTION_RUNNING
 
     @staticmethod
     def _commit(backend: Backend, pieces: Sequence[Chunk]) -> list[CheckpointRow]:

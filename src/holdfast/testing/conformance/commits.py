@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.errors import ConflictError
 from holdfast.storage.ports import Backend
-from holdfast.storage.records import Guard, Move
+from holdfast.storage.records import ChunkHash, Guard, Move
 from holdfast.testing.conformance.contract import Contract, commit_all, read_row
 from holdfast.testing.rows import (
     START,
@@ -19,6 +19,21 @@ from holdfast.testing.rows import (
     save,
     state_chunk,
 )
+
+
+class MadeWhenAsked:
+    """A chunk whose bytes nobody holds: they are made anew each time."""
+
+    def __init__(self, text: str, times: int, base: ChunkHash | None = None) -> None:
+        self._text, self._times = text, times
+        self.hash = chunk(self.data).hash
+        self.base = base
+
+    @property
+    def data(self) -> bytes:
+        """The bytes."""
+        return self._text.encode() * self._times
+
 
 EVERYTHING_SET = {
     "branch": "wild idea",
@@ -155,6 +170,16 @@ class CommitContract(Contract):
         with backend.reader() as reader:
             found = dict(reader.chunks([like.hash, unlike.hash]))
         assert found == {like.hash: like.data, unlike.hash: unlike.data}
+
+    def test_a_chunk_that_is_made_when_it_is_asked_for_comes_back_exactly(self, backend: Backend) -> None:
+        """As a root, as a plain chunk, and as one with a base; and again where all of it is there."""
+        first = [MadeWhenAsked(f"part {at} of a large state\n", 40 + at) for at in range(20)]
+        second = [MadeWhenAsked(f"part {at} of a large state\n", 41 + at, first[at].hash) for at in range(20)]
+        for label, pieces in (("a", first), ("b", second), ("c", second)):
+            backend.commit(batch(row(label, root=pieces[-1].hash), chunks=tuple(pieces)))
+        with backend.reader() as reader:
+            found = dict(reader.chunks([each.hash for each in (*first, *second)]))
+        assert found == {each.hash: each.data for each in (*first, *second)}
 
     def test_a_long_line_of_bases_comes_back_exactly(self, backend: Backend) -> None:
         """Each chunk is like the one before, over many commits; all of them can be read, in any order."""

@@ -153,6 +153,27 @@ class QueryContract(Contract):
         assert found(backend, Query(seq=1)) == ids("x", "a")
         assert found(backend, Query(session="work", seq=0)) == []
 
+    def test_what_follows_a_checkpoint_is_found_by_it(self, backend: Backend) -> None:
+        """As history has it now, not as it was saved; empty bytes find what follows nothing."""
+        commit_all(backend, save("a"), save("b", after="a"), save("x", session="other"))
+        beside, after = commit_all(
+            backend,
+            batch(row("beside", prev=checkpoint_id("a"))),
+            batch(row("after", prev=checkpoint_id("b"))),
+        )
+        assert found(backend, Query(session="work", prev=checkpoint_id("a"))) == ids("beside", "b")
+        assert found(backend, Query(session="work", prev=checkpoint_id("a"), limit=1)) == ids("beside")
+        assert found(backend, Query(session="other", prev=checkpoint_id("a"))) == []
+        assert found(backend, Query(prev=checkpoint_id("b"))) == ids("after")
+        nothing = CheckpointId(b"")
+        assert found(backend, Query(session="work", prev=nothing)) == ids("a")
+        assert found(backend, Query(prev=nothing, oldest_first=True)) == ids("a", "x")
+        hide = (edit(beside, hidden=1), edit(after, prev=checkpoint_id("a"), skipped=1))
+        backend.commit(batch(edits=hide, operations=history(1)))
+        assert found(backend, Query(session="work", prev=checkpoint_id("a"))) == ids("after", "b")
+        query = Query(session="work", prev=checkpoint_id("a"), include_hidden=True, oldest_first=True)
+        assert found(backend, query) == ids("b", "beside", "after")
+
     @pytest.mark.parametrize("length", [1, 2, 3, 4, 5, 31, 32, 33, 63, 64])
     @pytest.mark.parametrize("name", ["00" * 32, "ff" * 32, "0a" * 32, "a0" * 32, "7f" + "ff" * 31])
     def test_an_id_is_found_by_a_prefix_of_any_length(self, backend: Backend, name: str, length: int) -> None:

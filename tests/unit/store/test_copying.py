@@ -1,0 +1,580 @@
+"""`store.copy_to`: what arrives, what is refused, what is not sent twice, and what others may do meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast import BackendError, ConflictError, ErrorCode, InvalidInputError, Keep, NotFoundError
+from holdfast.backends.memory import MemoryBackend
+from holdfast.backends.sqlite import SqliteBackend
+from holdfast.objects.links import reachable
+from holdfast.storage.records import Query
+from holdfast.store import carrying
+from holdfast.testing.faults import Fault, FaultyBackend, failing, io_failed
+from holdfast.testing.rows import contents
+
+
+def make(kind, request, tmp_path, name):
+    if kind == "memory":
+        return MemoryBackend()
+    if kind == "postgres":
+        # Only where it is asked for: it takes a server.
+        from holdfast.backends.postgres import PostgresBackend
+
+        url = request.getfixturevalue("postgres_url")
+        return PostgresBackend.open(url, durability="process", create=True, timeout=10.0)
+    return SqliteBackend.open(tmp_path / f"{name}.db", durability="process", create=True, timeout=5)
+
+
+@pytest.fixture(params=["memory to sqlite", "sqlite to memory", "sqlite to postgres", "postgres to sqlite"])
+def stores(request, tmp_path):
+    """A source and a target; each counts its calls."""
+    kinds = request.param.split(" to ")
+    backends = [
+        FaultyBackend(make(kind, request, tmp_path, name))
+        for kind, name in zip(kinds, ["source", "target"], strict=True)
+    ]
+    source, target = (holdfast.Store(each) for each in backends)
+    yield source, target
+    source.close()
+    target.close()
+
+
+def rich(store, name="work"):
+    """A session with everything that a session can have."""
+    s = store.session(name, agent="scout", project="acme")
+    messages = []
+    for n in range(12):
+        messages.append({"text": f"message {n} " * 20})
+        s.save(
+            {"messages": messages, "n": n},
+            f"step {n}",
+            key=f"{name} {n}",
+            step=n,
+            metadata={"n": n},
+            tokens=n,
+        )
+    s.tag("#3", "golden")
+    s.pin("#4")
+    s.annotate("#5", message="said better", metadata={"why": "clear"})
+    s.fork("#6", "idea").save({"other": True}, "on the idea")
+    s.delete("#8")
+    s.switch("idea", remember=True)
+    return s
+
+
+def told(store):
+    """Everything, but for the positions and what chunks take where."""
+    seen = contents(store._backend)
+    rows = sorted((row._replace(position=0) for row in seen.checkpoints), key=lambda r: (r.session, r.seq))
+    return list(seen.sessions), list(seen.branches), rows, list(seen.operations)
+
+
+def backend_of(store):
+    return store._backend
+
+
+def test_everything_arrives_as_it_is(stores):
+    source, target = stores
+    rich(source)
+    rich(source, "other")
+
+    report = source.copy_to(target)
+
+    assert told(target) == told(source)
+    assert target.verify().ok
+    assert [each.status for each in report.sessions] == ["new", "new"]
+    assert (report.checkpoints, report.changed, report.removed) == (28, 0, 0)
+    assert report.chunks == target.stats().chunks
+    assert (report.source, report.target) == (source.url, target.url)
+    for mine in source.find():
+        theirs = target.session(mine.session).checkpoint(mine.id)
+        assert (theirs.id, theirs.root, theirs.seq) == (mine.id, mine.root, mine.seq)
+        assert target.session(mine.session).load(mine.id) == source.session(mine.session).load(mine.id)
+
+
+def test_life_goes_on_in_the_copy(stores):
+    source, target = stores
+    rich(source)
+    source.copy_to(target)
+
+    copy = target.session("work", branch="idea")
+    copy.undo()
+    copy.undo()
+    assert copy.checkpoint("#8").message == "step 7"
+    assert copy.save({"on": "we go"}).seq == 15
+    assert target.verify().ok
+
+
+def test_a_second_copy_sends_what_is_new_and_nothing_else(stores):
+    source, target = stores
+    s = rich(source)
+    source.copy_to(target)
+    with backend_of(target).reader() as reader:
+        known = set(reader.present(_all_chunks(source)))
+    s.save({"messages": ["new"], "n": 99}, "new")
+    for store in stores:
+        backend_of(store).plan()
+    asked = set()
+
+    def noted(found):
+        asked.update(found)
+        return found
+
+    backend_of(source).plan(Fault("chunks", nth=None, after=noted))
+
+    report = source.copy_to(target)
+
+    assert (report.checkpoints, report.changed) == (1, 0)
+    assert asked
+    assert not known & asked
+    assert backend_of(target).calls["adopt"] == 1
+    assert told(target) == told(source)
+
+
+def _all_chunks(store):
+    with backend_of(store).reader() as reader:
+        rows = reader.checkpoints(Query(include_hidden=True))
+        return [name for row in rows for name in reachable(row.root, reader.chunks)]
+
+
+def test_a_session_that_did_not_change_costs_a_few_reads(stores):
+    source, target = stores
+    rich(source)
+    source.copy_to(target)
+    for store in stores:
+        backend_of(store).plan()
+
+    report = source.copy_to(target)
+
+    assert [each.status for each in report.sessions] == ["unchanged"]
+    for store in stores:
+        calls = backend_of(store).calls
+        assert not calls.keys() & {"adopt", "commit", "chunks", "present", "operations"}
+        assert sum(calls.values()) <= 10
+
+
+def test_chunks_that_another_session_brought_are_not_read_again(stores):
+    source, target = stores
+    state = {"noise": [os.urandom(200) for _ in range(500)]}
+    source.session("a").save(state)
+    source.copy_to(target)
+    source.session("b").save(state)
+    backend_of(source).plan()
+
+    report = source.copy_to(target)
+
+    assert report.checkpoints == 1
+    assert report.chunks == 0
+    assert backend_of(source).calls["chunks"] == 0
+    assert target.session("b").load() == state
+    assert target.verify().ok
+
+
+def test_what_changed_and_what_is_gone_at_the_source_changes_and_goes_at_the_target(stores):
+    source, target = stores
+    s = rich(source)
+    source.copy_to(target)
+    s.tag("#3", "more")
+    s.undo()
+    s.undo()
+    source.session("work").prune(Keep(last=3))
+    source.gc(keep_days=0)
+    source.session("work").delete("@")
+
+    report = source.copy_to(target)
+
+    assert [each.status for each in report.sessions] == ["updated"]
+    assert report.removed > 3
+    assert report.changed > 0
+    assert told(target) == told(source)
+    assert target.verify().ok
+    target.session("work").undo()
+    assert target.verify().ok
+
+
+def test_automatic_retention_and_forgetting_are_followed(stores):
+    source, target = stores
+    kept = source.session("work", keep=Keep(last=3))
+    for n in range(5):
+        kept.save({"n": n})
+    source.copy_to(target)
+    for n in range(20):
+        kept.save({"n": n})
+    source.copy_to(target)
+    assert told(target) == told(source)
+    source.forget("work", "@-")
+    kept.save({"after": "it"})
+    source.copy_to(target)
+
+    assert told(target) == told(source)
+    assert target.verify().ok
+
+
+def test_a_key_that_was_used_again_after_a_removal_arrives(stores):
+    source, target = stores
+    s = source.session("work")
+    s.save({"n": 1}, key="k")
+    s.save({"n": 2})
+    source.copy_to(target)
+    s.delete("#1")
+    source.gc(keep_days=0)
+    s.save({"n": 3}, key="k")
+
+    source.copy_to(target)
+
+    assert told(target) == told(source)
+    assert [each.seq for each in target.find(key="k")] == [3]
+
+
+def test_what_gc_took_from_the_copy_comes_again(stores):
+    source, target = stores
+    kept = source.session("work", keep=Keep(last=6))
+    for n in range(9):
+        kept.save({"n": n}, key=f"{n}")
+    source.session("work").delete("#6")
+    source.copy_to(target)
+    target.gc(keep_days=0)
+    assert len(target.find(session="work")) == len(source.find(session="work"))
+    # Retention at the source names nothing of what it takes, and gc has written to the copy.
+    kept.save({"n": 10})
+    source.session("work").undo()
+
+    source.copy_to(target)
+
+    assert told(target) == told(source)
+    assert target.session("work").load("#6") == {"n": 5}
+    listed = [each.seq for each in target.find(session="work", limit=3)]
+    assert listed == [each.seq for each in source.find(session="work", limit=3)]
+    last = target.find(session="work", limit=3)[-1]
+    assert [e.seq for e in target.find(session="work", before=last)] == [
+        e.seq for e in source.find(session="work", before=source.find(session="work", limit=3)[-1])
+    ]
+    assert target.verify().ok
+
+
+def test_a_session_of_the_same_id_that_is_another_one_is_refused_before_anything_is_written(stores):
+    source, target = stores
+    source.session("fine").save({"n": 1})
+    source.session("work").save({"n": 1})
+    target.session("work").save({"n": 1})
+    before = contents(backend_of(target))
+
+    with pytest.raises(ConflictError) as caught:
+        source.copy_to(target)
+
+    assert caught.value.code is ErrorCode.HISTORY_DIFFERS
+    assert caught.value.details["session"] == "work"
+    assert "began at different times" in str(caught.value)
+    assert contents(backend_of(target)) == before
+    assert source.copy_to(target, sessions=["fine"]).checkpoints == 1
+
+
+@pytest.mark.parametrize("at_the_source", ["save", "tag", "nothing", "retired", "forgotten"])
+@pytest.mark.parametrize("at_the_target", ["save", "tag", "delete"])
+def test_a_copy_that_was_written_to_is_never_overwritten(stores, at_the_source, at_the_target):
+    source, target = stores
+    for n in range(4):
+        source.session("work").save({"n": n})
+    source.copy_to(target)
+    _write(target, at_the_target)
+    if at_the_source == "retired":
+        for n in range(9):
+            source.session("work", keep=Keep(last=2)).save({"more": n})
+    elif at_the_source == "forgotten":
+        source.session("work").save({"secret": 1})
+        source.forget("work", "@")
+        source.session("work").save({"more": 1})
+    else:
+        _write(source, at_the_source)
+    before = contents(backend_of(target))
+
+    if at_the_source == "nothing":
+        assert [each.status for each in source.copy_to(target).sessions] == ["ahead"]
+    else:
+        with pytest.raises(ConflictError) as caught:
+            source.copy_to(target)
+        assert caught.value.code is ErrorCode.HISTORY_DIFFERS
+    assert contents(backend_of(target)) == before
+
+
+def _write(store, what):
+    session = store.session("work")
+    if what == "save":
+        session.save({"saved": "here", "in": store.url})
+    elif what == "tag":
+        session.tag("#2", "mine")
+    elif what == "delete":
+        session.delete("#2")
+
+
+def test_a_target_that_is_ahead_is_left_alone(stores):
+    source, target = stores
+    rich(source)
+    source.copy_to(target)
+    target.session("work").save({"ahead": True})
+    before = contents(backend_of(target))
+
+    report = source.copy_to(target)
+
+    assert [(each.status, each.checkpoints) for each in report.sessions] == [("ahead", 0)]
+    assert contents(backend_of(target)) == before
+    # The other way round it is an ordinary copy.
+    assert target.copy_to(source).checkpoints == 1
+    assert told(source) == told(target)
+
+
+def test_a_store_that_took_over_is_copied_back(stores):
+    source, target = stores
+    rich(source)
+    source.copy_to(target)
+    # The source was never copied to: what it has is known by the checkpoint that was saved there last.
+    target.session("work").save({"took": "over"})
+    target.forget("work", "#2", "#3")
+
+    report = target.copy_to(source)
+
+    assert (report.checkpoints, report.removed) == (1, 2)
+    assert told(source) == told(target)
+    assert source.verify().ok
+
+
+def test_a_source_that_went_back_and_on_is_another_one(stores, tmp_path):
+    source, target = stores
+    source.session("work").save({"n": 1})
+    with holdfast.open(tmp_path / "older.db") as older:
+        source.copy_to(older)
+        source.session("work").save({"n": 2})
+        source.copy_to(target)
+        assert older.copy_to(target).sessions[0].status == "ahead"
+        older.session("work").save({"n": "another"})
+        older.session("work").save({"n": "and more"})
+
+        with pytest.raises(ConflictError) as caught:
+            older.copy_to(target)
+    assert caught.value.code is ErrorCode.HISTORY_DIFFERS
+
+
+def test_who_writes_to_the_target_meanwhile_ends_the_copy_and_loses_nothing(stores, monkeypatch):
+    source, target = stores
+    monkeypatch.setattr(carrying, "_ROWS", 4)
+    rich(source)
+    saved = []
+    write = Fault("adopt", nth=3, before=lambda: saved.append(target.session("work").save({"mine": 1})))
+    backend_of(target).plan(write)
+
+    with pytest.raises(ConflictError) as caught:
+        source.copy_to(target)
+
+    assert caught.value.code is ErrorCode.SESSION_CHANGED
+    assert "target" in str(caught.value)
+    assert target.session("work").load(saved[0].id) == {"mine": 1}
+    assert target.verify().ok
+
+
+def test_who_writes_to_the_source_meanwhile_is_in_the_next_copy(stores, monkeypatch):
+    source, target = stores
+    monkeypatch.setattr(carrying, "_ROWS", 4)
+    rich(source)
+    before = told(source)
+    write = Fault("adopt", nth=2, before=lambda: source.session("work").save({"late": 1}))
+    backend_of(target).plan(write)
+
+    source.copy_to(target)
+    assert told(target) == before
+    backend_of(target).plan()
+    assert source.copy_to(target).checkpoints == 1
+    assert told(target) == told(source)
+
+
+@pytest.mark.parametrize("nth", [1, 2, 3, 5, 8, 13])
+def test_a_collection_at_the_target_takes_nothing_from_a_copy(stores, monkeypatch, nth):
+    source, target = stores
+    monkeypatch.setattr(carrying, "_ROWS", 3)
+    monkeypatch.setattr(carrying, "_BYTES", 2000)
+    monkeypatch.setattr(carrying, "_READ_AT_ONCE", 2)
+    state = {"noise": [os.urandom(100) for _ in range(300)]}
+    # What the target has of it belongs to nobody there, and goes with the next collection.
+    target.session("gone").save(state)
+    target.session("gone").save({"noise": state["noise"][:150]})
+    for n in (0, 3):
+        target.session("gone").save({"noise": [*state["noise"][n:], n]})
+    target.session("gone").clear(force=True)
+    backend_of(target)._inner.erase_session("gone")
+    for n in range(6):
+        source.session("work").save({"noise": [*state["noise"][n:], n]})
+    backend_of(target).plan(
+        Fault("adopt", nth=nth, before=lambda: target.gc(keep_days=0)),
+        Fault("adopt", nth=nth + 1, before=lambda: target.gc(keep_days=0)),
+    )
+
+    source.copy_to(target)
+
+    backend_of(target).plan()
+    target.gc(keep_days=0)
+    assert told(target) == told(source)
+    assert target.verify().ok
+    assert target.stats().chunks == source.stats().chunks
+
+
+def test_a_collection_that_is_about_to_sweep_takes_nothing_from_a_copy(stores):
+    source, target = stores
+    state = {"noise": [os.urandom(100) for _ in range(3000)]}
+    # All of it is there, belongs to nobody, and is found again by the copy: the root, and what only that leads to.
+    target.session("gone").save(state)
+    backend_of(target)._inner.erase_session("gone")
+    source.session("work").save(state)
+    source.session("work").save({"noise": [*state["noise"], 1]})
+    assert source.stats().chunks > 5
+
+    with backend_of(target).collection() as collection:
+        source.copy_to(target)
+        while not collection.sweep(100).done:
+            pass
+
+    assert told(target) == told(source)
+    assert target.verify().ok
+
+
+def change_a_lot(store):
+    """Checkpoints come, change, hide, come back and go, several in a row of each."""
+    s = store.session("work")
+    s.undo()
+    s.undo()
+    for ref in ("@", "@", "@-", "#3"):
+        s.delete(ref, force=True)
+    s.tag("#6", "later")
+    s.save({"more": 1})
+    s.delete("#2")
+    store.gc(keep_days=0)
+    s.prune(Keep(last=3))
+    for n in range(4):
+        s.save({"more": n}, key=f"more {n}")
+
+
+@pytest.mark.parametrize(("hook", "nth"), [("before", 2), ("after", 1)])
+def test_a_copy_that_is_interrupted_after_each_batch_goes_on_and_is_in_order_all_the_time(
+    stores, monkeypatch, hook, nth
+):
+    source, target = stores
+    # A server takes longer for each look at everything; it is the same copying.
+    monkeypatch.setattr(carrying, "_ROWS", 6 if "postgres" in source.url + target.url else 1)
+    rich(source)
+    interruptions = 0
+    for change in (lambda _store: None, change_a_lot, lambda store: store.session("work").undo()):
+        change(source)
+        for _ in range(1000):
+            backend_of(target).plan(Fault("adopt", nth=nth, **{hook: failing(io_failed())}))
+            try:
+                source.copy_to(target)
+                break
+            except BackendError:
+                interruptions += 1
+                report = target.verify()
+                assert report.ok, report
+                # What undo can bring back is safe there from the moment it comes: its removal is in the log.
+                assert target.gc().checkpoints == 0
+        assert told(target) == told(source)
+    assert interruptions > 10
+
+
+def test_a_state_larger_than_a_batch_is_sent_in_parts(stores, monkeypatch):
+    source, target = stores
+    monkeypatch.setattr(carrying, "_BYTES", 20_000)
+    monkeypatch.setattr(carrying, "_READ_AT_ONCE", 4)
+    state = {"noise": [os.urandom(1000) for _ in range(300)]}
+    source.session("work").save(state)
+    sizes = []
+    adopt = backend_of(target)._inner.adopt
+
+    def measured(batch):
+        sizes.append(sum(len(each.data) for each in batch.chunks))
+        adopt(batch)
+
+    monkeypatch.setattr(backend_of(target)._inner, "adopt", measured)
+
+    source.copy_to(target)
+
+    assert sum(sizes) > 300_000
+    assert max(sizes) < 200_000
+    assert target.session("work").load() == state
+
+
+def test_a_dry_run_says_the_same_and_writes_nothing(stores):
+    source, target = stores
+    rich(source)
+    before = contents(backend_of(target))
+
+    dry = source.copy_to(target, dry_run=True)
+
+    assert contents(backend_of(target)) == before
+    assert dry.dry_run
+    assert dry.bytes > 0
+    assert dry.sessions == source.copy_to(target).sessions
+
+
+def test_some_sessions_can_be_chosen(stores):
+    source, target = stores
+    for name in ("a", "b", "c"):
+        source.session(name).save({"n": name})
+
+    report = source.copy_to(target, sessions=["c", "a", "c"])
+
+    assert [each.id for each in report.sessions] == ["c", "a"]
+    assert {each.id for each in target.sessions()} == {"a", "c"}
+    with pytest.raises(NotFoundError) as caught:
+        source.copy_to(target, sessions=["a", "nobody"])
+    assert caught.value.code is ErrorCode.SESSION_MISSING
+    with pytest.raises(InvalidInputError):
+        source.copy_to(target, sessions="a")
+
+
+def test_progress_is_told(stores):
+    source, target = stores
+    rich(source)
+    seen = []
+
+    source.copy_to(target, progress=lambda what, done: seen.append((what, done)))
+
+    assert seen[0] == ("comparing sessions", 1)
+    assert seen[-1] == ("copying checkpoints", 14)
+
+
+def test_a_target_is_opened_by_its_name_and_made(tmp_path):
+    with holdfast.open(tmp_path / "a.db") as source:
+        source.session().save({"n": 1})
+        dry = source.copy_to(tmp_path / "b.db", dry_run=True)
+        assert not (tmp_path / "b.db").exists()
+        assert dry.target == source.copy_to(str(tmp_path / "b.db")).target
+        nonsenses: list[Any] = [None, 3, source]
+        for nonsense in nonsenses:
+            with pytest.raises(InvalidInputError):
+                source.copy_to(nonsense)
+    with holdfast.open(tmp_path / "b.db", create=False) as copied:
+        assert copied.session().load() == {"n": 1}
+
+
+def test_the_async_twin_copies_to_either(tmp_path):
+    async def main():
+        async with holdfast.aopen(tmp_path / "a.db") as source, holdfast.aopen(tmp_path / "b.db") as target:
+            await source.session("x").save({"n": 1})
+            assert (await source.copy_to(target)).checkpoints == 1
+            assert (await source.copy_to(tmp_path / "c.db")).checkpoints == 1
+            assert await target.session("x").load() == {"n": 1}
+
+    asyncio.run(main())
+
+
+def test_a_report_is_plain_data(stores):
+    source, target = stores
+    source.session("a").save({"n": 1})
+
+    plain = source.copy_to(target).to_dict()
+
+    assert plain["sessions"] == [{"id": "a", "status": "new", "checkpoints": 1, "changed": 0, "removed": 0}]
+    assert (plain["checkpoints"], plain["dry_run"]) == (1, False)
