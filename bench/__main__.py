@@ -3,17 +3,15 @@
 python -m bench                      everything; about ten minutes, and 10 GB of disk while it runs
 python -m bench --quick              the same with fewer steps, within a minute; its ratios are no measurement
 python -m bench --only W1 holdfast   some workloads (W1 W2 W3 W4 history memory) and some contenders
+
+`python -m bench.postgres` does the same on a PostgreSQL server.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import json
-import os
-import platform
 import random
-import sqlite3
 import sys
 import tempfile
 from collections.abc import Callable
@@ -40,6 +38,7 @@ def main() -> int:
     options = _options()
     try:
         from bench.contenders import entries
+        from bench.environment import described
 
         chosen = _Choice(options.only)
         # Importing every contender now shows what is not installed before minutes have passed.
@@ -57,7 +56,12 @@ def main() -> int:
     random.seed(options.seed)
     _RESULTS.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=options.folder or _RESULTS, prefix="stores-") as folder:
-        results: dict[str, Any] = {"meta": _meta(options, Path(folder)), "workloads": {}}
+        results: dict[str, Any] = {
+            "meta": described(
+                quick=options.quick, seed=options.seed, folder=Path(folder), packages=_PACKAGES
+            ),
+            "workloads": {},
+        }
         try:
             _run(options, chosen, Path(folder), results)
         finally:
@@ -147,25 +151,6 @@ def _usual(name: str) -> bool:
 
 def _say(name: str) -> None:
     print(f"{datetime.now(UTC):%H:%M:%S} {name}", file=sys.stderr, flush=True)
-
-
-def _meta(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    from bench.timing import sync_cost
-
-    versions = {"Python": platform.python_version(), "sqlite3": sqlite3.sqlite_version}
-    for package in _PACKAGES:
-        try:
-            versions[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            versions[package] = "not installed"
-    return {
-        "date": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
-        "quick": options.quick,
-        "seed": options.seed,
-        "versions": versions,
-        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
-        "sync": sync_cost(folder),
-    }
 
 
 def _write(results: dict[str, Any], path: Path | None) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from bench.contenders import POWER, PROCESS, Contender, Entry
+from bench.contenders import Contender, Entry
 from bench.timing import Sample, summary, timed
 from bench.workloads import Workload
 
@@ -54,6 +54,7 @@ def run(workload: Workload, entries: list[Entry], folder: Path, *, listing: int 
             results["contenders"][name]["settings"] = _checked_settings(name, contender)
             contender.close()
             results["contenders"][name]["bytes"] = contender.size()
+            results["contenders"][name] |= contender.more_figures()
         readable = {name: contender for name, contender in present.items() if contender.readable}
         for name, loads in _loads(workload, readable).items():
             results["contenders"][name] |= loads
@@ -73,10 +74,9 @@ def _header(entry: Entry) -> dict[str, Any]:
 
 
 def _checked_settings(name: str, contender: Contender) -> dict[str, Any]:
-    """What SQLite says about its commits: comparing a save that syncs with one that does not would be worth nothing."""
+    """What the database says about its commits."""
     settings = contender.settings()
-    synchronous = {POWER: 2, PROCESS: 1}[contender.durability]
-    if settings and settings != {"journal_mode": "wal", "synchronous": synchronous}:
+    if settings and settings != contender.equal_settings():
         raise UnequalError(f"{name} runs with {settings}, which is not durability {contender.durability!r}")
     return settings
 
@@ -99,9 +99,11 @@ def _saves(workload: Workload, contenders: dict[str, Contender]) -> dict[str, li
     block = max(1, total // _BLOCKS)
     for turn, first in enumerate(range(1, total + 1, block)):
         for name, contender in _turns(contenders, turn):
+            contender.turn_begins()
             for step in range(first, min(first + block, total + 1)):
                 contender.apply(workload.changes(step))
                 samples[name].append(timed(contender.save)[1])
+            contender.turn_ends()
     gc.unfreeze()
     return samples
 

@@ -19,7 +19,7 @@ def render(results: Results, targets: list[Target]) -> str:
     if results.get("memory"):
         parts.append(_memory(results["memory"]))
     if targets:
-        parts.append(_targets(targets))
+        parts.append(target_table(targets))
     return "\n\n".join(parts)
 
 
@@ -35,12 +35,12 @@ def size(value: float) -> str:
     return f"{value / 1e6:,.2f} MB"
 
 
-def _ms(figures: dict[str, Any] | None, which: str = "median") -> str:
+def ms(figures: dict[str, Any] | None, which: str = "median") -> str:
     """Wall time, and the processor's in parentheses."""
     return "-" if figures is None else f"{figures['wall'][which]:.2f} ({figures['cpu'][which]:.2f})"
 
 
-def _table(header: Row, rows: list[Row]) -> str:
+def table(header: Row, rows: list[Row]) -> str:
     """An aligned table: the first column to the left, figures to the right."""
     widths = [max(len(row[column]) for row in [header, *rows]) for column in range(len(header))]
 
@@ -75,7 +75,7 @@ def _workload(name: str, workload: Results) -> str:
     header = ["", "on disk", "/ raw", "/ Saver", "/ Delta", "save", "/ Saver", "/ Delta", "save p90"]
     header += ["load first", "middle", "newest", "/ Saver", "log"]
     rows = [_row(each, workload) for each in workload["contenders"].values()]
-    return f"{title}\n{_table(header, rows)}"
+    return f"{title}\n{table(header, rows)}"
 
 
 def _row(contender: Results, workload: Results) -> Row:
@@ -91,15 +91,15 @@ def _row(contender: Results, workload: Results) -> Row:
         size(on_disk),
         ratio(on_disk / workload["new_content"]["raw"]),
         *(ratio(on_disk / peer["bytes"] if peer else None) for peer in peers),
-        _ms(save),
+        ms(save),
         *(
             ratio(save["wall"]["median"] / peer["save"]["wall"]["median"] if peer else None)
             for peer in equals
         ),
-        _ms(save, "p90"),
-        *(_ms(loads.get(point)) for point in ("first", "middle", "newest")),
+        ms(save, "p90"),
+        *(ms(loads.get(point)) for point in ("first", "middle", "newest")),
         ratio(_newest(contender, peers[0])),
-        _ms(contender.get("log")),
+        ms(contender.get("log")),
     ]
 
 
@@ -121,10 +121,10 @@ def _history(history: Results) -> str:
         if "missing" not in each:
             cases = list(each["load"])
             ratios = [ratio(each[which]["wall"]) for which in ("newest", "oldest")]
-            rows.append([name, *map(_ms, each["load"].values()), *ratios])
+            rows.append([name, *map(ms, each["load"].values()), *ratios])
     title = f"## Long history: {history['about']}\n"
     return (
-        f"{title}\n{_table(['', *(f'load, {case}' for case in cases), 'newest', 'oldest'], rows)}"
+        f"{title}\n{table(['', *(f'load, {case}' for case in cases), 'newest', 'oldest'], rows)}"
         if rows
         else title
     )
@@ -137,7 +137,7 @@ def _memory(memory: Results) -> str:
         if "missing" not in each
     ]
     header = ["", "as JSON", "in memory", "save: peak on top", "/ JSON", "load: peak on top", "/ JSON"]
-    return f"## Peak memory of a {memory['megabytes']} MB state\n\n{_table(header, rows)}"
+    return f"## Peak memory of a {memory['megabytes']} MB state\n\n{table(header, rows)}"
 
 
 def _peaks(figures: Results) -> Iterator[str]:
@@ -146,9 +146,10 @@ def _peaks(figures: Results) -> Iterator[str]:
         yield ratio(figures[action]["ratio"])
 
 
-def _targets(targets: list[Target]) -> str:
+def target_table(targets: list[Target]) -> str:
+    """What was wanted, and how far it got."""
     rows = [
         [each.what, each.against, *map(ratio, (each.measured, each.cpu, each.at_least, each.aim)), each.mark]
         for each in targets
     ]
-    return f"## Targets\n\n{_table(['what', 'against', 'measured', 'cpu', 'at least', 'aim', ''], rows)}"
+    return f"## Targets\n\n{table(['what', 'against', 'measured', 'cpu', 'at least', 'aim', ''], rows)}"

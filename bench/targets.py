@@ -23,6 +23,7 @@ _NAMES = {
     _PLAIN: "plain dict",
     _DOCUMENT: "Document",
 }
+_POSTGRES_NAMES = _NAMES | {"saver": "PostgresSaver"}
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,38 @@ def judge(results: Results) -> list[Target]:
     ]
 
 
+def judge_postgres(results: Results) -> list[Target]:
+    """The same for a run of `bench.postgres`."""
+    made: list[Target] = []
+    for name, workload in results["workloads"].items():
+        for ours in (_PLAIN, _DOCUMENT):
+            what = f"{name} on disk, {_NAMES[ours]}"
+            size = _figure(workload, ours, "bytes")
+            # A peer that stores whole states falls behind with every step: 1/60 is meant for 1,000.
+            if workload["steps"] == 1000:
+                ratio = _over(size, _figure(workload, "saver", "bytes"))
+                made += _target(what, "PostgresSaver", ratio, 1 / 60, None)
+            ratio = _over(size, _figure(workload, "delta", "bytes"))
+            made += _target(what, "DeltaChannel", ratio, 1.0, None)
+        timed: list[tuple[str, tuple[str, str], tuple[str, ...], float]] = [
+            ("late save, plain dict", (_PLAIN, "saver"), ("save",), 1 / 8),
+            ("late save, Document", (_DOCUMENT, "saver"), ("save",), 1 / 8),
+            ("late save, Document", (_DOCUMENT, "delta"), ("save",), 1.5),
+            ("load of the newest checkpoint", (_PLAIN, "saver"), ("load", "newest"), 1 / 2),
+            ("list", (_PLAIN, "saver"), ("log",), 1 / 50),
+        ]
+        for what, sides, keys, limit in timed:
+            made += _timed(f"{name} {what}", workload, sides, keys, (limit, None), _POSTGRES_NAMES)
+    crews = (results.get("writers") or {}).get("contenders", {})
+    for ours in (_PLAIN, _DOCUMENT):
+        if ours in crews and "saver" in crews:
+            # Upside down, so that small is good here too: the time that a save takes of everyone's.
+            measured = crews["saver"]["per_second"] / crews[ours]["per_second"]
+            what = f"{results['writers']['count']} writers, time for a save, {_NAMES[ours]}"
+            made += _target(what, "PostgresSaver", measured, 1 / 3, None)
+    return made
+
+
 def _figure(workload: Results | None, name: str, *keys: str) -> float | None:
     """A figure of a contender, None where it has none."""
     found: Any = (workload or {}).get("contenders", {}).get(name, {})
@@ -89,7 +122,8 @@ def _timed(
     workload: Results,
     sides: tuple[str, str],
     keys: tuple[str, ...],
-    limits: tuple[float | None, float],
+    limits: tuple[float | None, float | None],
+    names: dict[str, str] = _NAMES,
 ) -> Iterator[Target]:
     """Medians of one of ours over one of theirs."""
     wall, cpu = (
@@ -97,7 +131,7 @@ def _timed(
         for clock in ("wall", "cpu")
     )
     if wall is not None:
-        yield Target(what, _NAMES[sides[1]], wall, *limits, cpu)
+        yield Target(what, names[sides[1]], wall, *limits, cpu)
 
 
 def _sizes(workloads: Results) -> Iterator[Target]:

@@ -41,6 +41,8 @@ class Contender(ABC):
     label: ClassVar[str]
     readable: ClassVar[bool] = True
     """Whether any checkpoint can be loaded; the floor keeps changes only."""
+    session = "bench"
+    """Whose checkpoints they are; LangGraph calls it a thread."""
 
     def __init__(self, folder: Path, durability: str) -> None:
         self.folder = folder
@@ -73,8 +75,22 @@ class Contender(ABC):
     def reader(self) -> Reader:
         """Open what is on the disk anew."""
 
+    def turn_begins(self) -> None:  # noqa: B027 - most have nothing to do
+        """The saves that follow are this contender's. Not timed."""
+
+    def turn_ends(self) -> None:  # noqa: B027 - likewise
+        """Somebody else's turn. Not timed."""
+
     def settings(self) -> dict[str, Any]:
         """What shows that the durability is what it should be."""
+        return {}
+
+    def equal_settings(self) -> dict[str, Any]:
+        """What `settings` has to be at this durability; comparing saves would be worth nothing otherwise."""
+        return {"journal_mode": "wal", "synchronous": {POWER: 2, PROCESS: 1}[self.durability]}
+
+    def more_figures(self) -> dict[str, Any]:
+        """What else there is to say of the closed store, asked after its size."""
         return {}
 
     def size(self) -> int:

@@ -9,15 +9,13 @@ import holdfast
 from bench.contenders.contract import Contender, Reader
 from bench.workloads import Change, State, apply
 
-_SESSION = "bench"
-
 
 class StoreReader(Reader):
-    """A new Store on the same file."""
+    """A new Store in the same place."""
 
-    def __init__(self, file: Path, durability: str) -> None:
-        self._store = holdfast.open(file, durability=durability, create=False)
-        self._session = self._store.session(_SESSION)
+    def __init__(self, place: Path | str, durability: str, session: str) -> None:
+        self._store = holdfast.open(place, durability=durability, create=False)
+        self._session = self._store.session(session)
 
     def load(self, name: str) -> State:
         """The state of a checkpoint, by its id."""
@@ -39,8 +37,8 @@ class PlainStore(Contender):
 
     def start(self, state: State) -> None:
         """Save the first state."""
-        self._store = holdfast.open(self._file, durability=self.durability)
-        self._session = self._store.session(_SESSION)
+        self._store = self._opened()
+        self._session = self._store.session(self.session)
         self._state = state
         self.save()
 
@@ -59,10 +57,13 @@ class PlainStore(Contender):
 
     def reader(self) -> Reader:
         """A Store with nothing cached."""
-        return StoreReader(self._file, self.durability)
+        return StoreReader(self._place, self.durability, self.session)
+
+    def _opened(self) -> holdfast.Store:
+        return holdfast.open(self._place, durability=self.durability)
 
     @property
-    def _file(self) -> Path:
+    def _place(self) -> Path | str:
         return self.folder / "store.db"
 
 
@@ -78,8 +79,8 @@ class DocumentStore(PlainStore):
 
     def start(self, state: State) -> None:
         """Fill a new document and save it."""
-        self._store = holdfast.open(self._file, durability=self.durability)
-        self._state: Any = self._store.session(_SESSION).document()
+        self._store = self._opened()
+        self._state: Any = self._store.session(self.session).document()
         self._changes: list[Change] = []
         for key, value in state.items():
             self._state[key] = value

@@ -26,7 +26,6 @@ from langgraph.pregel._checkpoint import (
 from bench.contenders.contract import POWER, Contender, Reader
 from bench.workloads import Change, State, apply
 
-_THREAD = {"thread_id": "bench", "checkpoint_ns": ""}
 _NODE = "agent"
 _TASK_PATH = "~__pregel_pull, agent"
 _SNAPSHOT_EVERY = 100
@@ -41,25 +40,26 @@ def _connect(file: Path, durability: str) -> SqliteSaver:
     return saver
 
 
-def _named(checkpoint_id: str) -> Any:
-    return {"configurable": {**_THREAD, "checkpoint_id": checkpoint_id}}
+def _thread(name: str, **more: str) -> Any:
+    return {"configurable": {"thread_id": name, "checkpoint_ns": "", **more}}
 
 
 class PlainReader(Reader):
     """Reads whole checkpoints."""
 
-    def __init__(self, file: Path, durability: str) -> None:
-        self._saver = _connect(file, durability)
+    def __init__(self, saver: Any, thread: str) -> None:
+        self._saver = saver
+        self._thread = thread
 
     def load(self, name: str) -> State:
         """The values of all channels."""
-        found = self._saver.get_tuple(_named(name))
+        found = self._saver.get_tuple(_thread(self._thread, checkpoint_id=name))
         assert found is not None
         return found.checkpoint["channel_values"]
 
     def log(self, limit: int) -> int:
-        """What SqliteSaver.list gives; it decodes every checkpoint."""
-        return sum(1 for _ in self._saver.list({"configurable": dict(_THREAD)}, limit=limit))
+        """What `list` gives; it decodes every checkpoint."""
+        return sum(1 for _ in self._saver.list(_thread(self._thread), limit=limit))
 
     def close(self) -> None:
         """Close the connection."""
@@ -69,13 +69,13 @@ class PlainReader(Reader):
 class DeltaReader(PlainReader):
     """Reads checkpoints and replays the writes since the last snapshot, as a graph does when it loads."""
 
-    def __init__(self, file: Path, durability: str, channels: Sequence[str]) -> None:
-        super().__init__(file, durability)
+    def __init__(self, saver: Any, thread: str, channels: Sequence[str]) -> None:
+        super().__init__(saver, thread)
         self._specs = {name: _delta_channel(name) for name in channels}
 
     def load(self, name: str) -> State:
         """The values of all channels, rebuilt."""
-        found = self._saver.get_tuple(_named(name))
+        found = self._saver.get_tuple(_thread(self._thread, checkpoint_id=name))
         assert found is not None
         rebuilt, _ = channels_from_checkpoint(
             self._specs, found.checkpoint, saver=self._saver, config=found.config
@@ -103,10 +103,10 @@ class PlainSaver(Contender):
 
     def start(self, state: State) -> None:
         """Store the first state, as update_state does on a new thread."""
-        self._saver = _connect(self.folder / "saver.sqlite", self.durability)
+        self._saver = self._connected()
         self._state = state
         self._checkpoint = empty_checkpoint()
-        self._config: Any = {"configurable": dict(_THREAD)}
+        self._config = _thread(self.session)
         self._metadata: dict[str, Any] = {}
         self._channels = {key: self._channel(key, value) for key, value in state.items()}
         self._put(set(state), {key for key, each in self._channels.items() if isinstance(each, DeltaChannel)})
@@ -127,12 +127,16 @@ class PlainSaver(Contender):
 
     def reader(self) -> Reader:
         """A new connection and a new saver."""
-        return PlainReader(self.folder / "saver.sqlite", self.durability)
+        return PlainReader(self._connected(), self.session)
 
     def settings(self) -> dict[str, Any]:
         """The two settings that decide what a commit survives."""
         ask = self._saver.conn.execute
         return {name: ask(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")}
+
+    def _connected(self) -> Any:
+        """A saver with a connection of its own."""
+        return _connect(self.folder / "saver.sqlite", self.durability)
 
     def _channel(self, key: str, value: Any) -> Any:
         channel = LastValue(type(value), key)
@@ -190,7 +194,7 @@ class DeltaSaver(PlainSaver):
 
     def reader(self) -> Reader:
         """A new connection, saver and channels."""
-        return DeltaReader(self.folder / "saver.sqlite", self.durability, self._keys)
+        return DeltaReader(self._connected(), self.session, self._keys)
 
     def _channel(self, key: str, value: Any) -> Any:
         return _delta_channel(key).from_checkpoint(value)

@@ -101,7 +101,12 @@ class ErrorCode(StrEnum):
 
 
 # These have an exit code of their own, because scripts branch on them.
-_EXIT_BY_CODE = {ErrorCode.STORE_MISSING: 10, ErrorCode.STORE_LOCKED: 11, ErrorCode.NEEDS_CONFIRMATION: 20}
+_EXIT_BY_CODE = {
+    ErrorCode.STORE_MISSING: 10,
+    ErrorCode.DATABASE_MISSING: 10,
+    ErrorCode.STORE_LOCKED: 11,
+    ErrorCode.NEEDS_CONFIRMATION: 20,
+}
 
 
 # These may go away by themselves.

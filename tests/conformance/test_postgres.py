@@ -14,8 +14,8 @@ class PostgresConformance(BackendConformance):
     durability: Durability
 
     @pytest.fixture
-    def backend(self, postgres_url):
-        self.address = postgres_url
+    def backend(self, postgres_place):
+        self.address = postgres_place
         backend = self.open(create=True)
         yield backend
         backend.close()
@@ -28,9 +28,10 @@ class PostgresConformance(BackendConformance):
         return self.open(create=False)
 
     def spoil(self, backend, checkpoint):
-        with psycopg.connect(self.address) as connection:
+        database, _, schema = self.address.partition("&schema=")
+        with psycopg.connect(database, options=f"-c search_path={schema}") as connection:
             changed = connection.execute(
-                "UPDATE holdfast.checkpoints SET message = message || '!' WHERE id = %s", [checkpoint]
+                "UPDATE checkpoints SET message = message || '!' WHERE id = %s", [checkpoint]
             )
             assert changed.rowcount == 1
 

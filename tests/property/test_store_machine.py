@@ -69,9 +69,17 @@ class StoreMachine(RemovingRules, LargeStateRules, RuleBasedStateMachine):
         raise NotImplementedError
 
     def open_store(self):
-        store = holdfast.Store(self.backend, app_version="1.0", clock=lambda: self.now)
+        return self.store_on(self.backend)
+
+    def store_on(self, backend):
+        store = holdfast.Store(backend, app_version="1.0", clock=lambda: self.now)
         store._parts = store._parts._replace(cuts=self.cuts)
         return store
+
+    def store_of(self, writer):
+        """The store that a writer works with; all share one unless a machine says otherwise."""
+        del writer
+        return self.real
 
     @initialize(cuts=st.sampled_from([SMALL, SMALL, None]))
     def something_to_work_on(self, cuts):
@@ -110,7 +118,7 @@ class StoreMachine(RemovingRules, LargeStateRules, RuleBasedStateMachine):
         """A new Session has seen nothing."""
         name = "other" if writer == 2 else "work"
         where = {"agent": agent, "project": project, "branch": branch}
-        self.writers[writer] = self.real.session(name, **where), self.model.session(name, **where)
+        self.writers[writer] = self.store_of(writer).session(name, **where), self.model.session(name, **where)
 
     @rule(
         writer=WRITERS,
@@ -481,7 +489,8 @@ class LastingMachine(StoreMachine):
         self.real = self.open_store()
         for writer, (real, model) in enumerate(self.writers):
             where = {"agent": real.agent, "project": real.project, "branch": real.branch}
-            self.writers[writer] = self.real.session(real.id, **where), self.model.session(model.id, **where)
+            again = self.store_of(writer).session(real.id, **where)
+            self.writers[writer] = again, self.model.session(model.id, **where)
 
 
 class SqliteMachine(LastingMachine):

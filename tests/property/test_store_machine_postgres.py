@@ -1,6 +1,7 @@
 """The store machine on PostgreSQL: the same rules, and clients that come, die and lose their connections.
 
-Every call is a round trip or more, so that there are fewer runs than of the others.
+Two of the writers share a session through stores of their own, as two machines do: what one remembers of the session
+is out of date whenever the other has written. Every call is a round trip or more, so that there are fewer runs.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from tests.property.long_runs import long_runs
 from tests.property.test_store_machine import LastingMachine
 from tests.services.postgres import cut_connections, drop_schemas
 
+import holdfast
 from holdfast.backends.postgres import PostgresBackend
 
 NUMBERS = count(1)
@@ -21,6 +23,8 @@ NUMBERS = count(1)
 class PostgresMachine(LastingMachine):
     place: str
     """The URL of a database; the test says so, as nobody can hand anything to a machine."""
+    other: holdfast.Store | None = None
+    """The store of the second writer."""
 
     def open_backend(self):
         self.schema = f"machine_{next(NUMBERS)}"
@@ -32,6 +36,18 @@ class PostgresMachine(LastingMachine):
 
     def open_again(self):
         return self.open_schema(create=False)
+
+    def open_store(self):
+        self.close_the_other()
+        self.other = self.store_on(self.open_schema(create=False))
+        return super().open_store()
+
+    def close_the_other(self):
+        if self.other is not None:
+            self.other.close()
+
+    def store_of(self, writer):
+        return self.other if writer == 1 else self.real
 
     @precondition(lambda self: self.saved)
     @rule()
@@ -52,6 +68,7 @@ class PostgresMachine(LastingMachine):
         try:
             super().teardown()
         finally:
+            self.close_the_other()
             drop_schemas(self.place, self.schema)
 
 
@@ -60,4 +77,4 @@ class PostgresMachine(LastingMachine):
 def test_the_store_does_what_the_model_does(part, postgres_place, monkeypatch):
     database, _, _ = postgres_place.partition("&schema=")
     monkeypatch.setattr(PostgresMachine, "place", database, raising=False)
-    run_state_machine_as_test(PostgresMachine, settings=long_runs(steps=50, share=16))
+    run_state_machine_as_test(PostgresMachine, settings=long_runs(steps=50, share=8))

@@ -13,6 +13,8 @@ from tests.reliability.witness import SESSION, check_store, in_new_process, save
 import holdfast
 
 SEED = 61
+PARTS = 3
+"""The writes are divided among so many tests, which can run at the same time."""
 # Opening, saving and closing may each fail, with an error of ours and no other; then the same program goes on.
 SAVE = """
 import json, sys
@@ -44,24 +46,25 @@ CODES = {"ENOSPC": {"disk-full", "io-failed"}, "EIO": {"io-failed"}}
 
 
 @pytest.fixture
-def master(tmp_path):
-    with holdfast.open(tmp_path / "master") as store:
+def master(memory_folder):
+    with holdfast.open(memory_folder / "master") as store:
         kept = [save_step(store.session(SESSION), SEED, step).id for step in range(1, 4)]
-    return tmp_path / "master", kept
+    return memory_folder / "master", kept
 
 
+@pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("error", ["ENOSPC", "EIO"])
-def test_one_write_that_fails_costs_at_most_that_save(error, master, tmp_path, require):
+def test_one_write_that_fails_costs_at_most_that_save(error, part, master, memory_folder, require):
     require("strace")
     source, kept = master
-    path = tmp_path / "victim"
+    path = memory_folder / "victim"
     shutil.copytree(source, path)
-    calls = count_calls(SAVE, str(path), log=tmp_path / "calls", names=WRITES)
+    calls = count_calls(SAVE, str(path), log=memory_folder / "calls", names=WRITES)
     assert calls["pwrite64"] > 10
     assert calls["fdatasync"] >= 2
     codes = set()
     for name, count in calls.items():
-        for number in range(1, count + 1):
+        for number in range(1 + part, count + 1, PARTS):
             shutil.rmtree(path)
             shutil.copytree(source, path)
             done = fail_at(name, str(number), error, SAVE, str(path))
@@ -83,10 +86,10 @@ def check(path, kept, saved):
 
 
 @pytest.mark.parametrize("error", ["ENOSPC", "EIO"])
-def test_a_disk_that_fails_from_some_write_on_loses_nothing(error, master, tmp_path, require):
+def test_a_disk_that_fails_from_some_write_on_loses_nothing(error, master, memory_folder, require):
     require("strace")
     source, kept = master
-    path = tmp_path / "victim"
+    path = memory_folder / "victim"
     for name, number in [
         ("pwrite64", 1),
         ("pwrite64", 9),

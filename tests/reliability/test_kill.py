@@ -8,11 +8,14 @@ import signal
 import time
 from functools import partial
 
+import pytest
 from tests.reliability.witness import SESSION, check_store, in_new_process, save_step
 
 import holdfast
 
 KILLS = 100
+PARTS = 4
+"""The kills are divided among so many stores, which can be tested at the same time."""
 
 
 def save_for_ever(path, seed, acknowledge):
@@ -51,18 +54,19 @@ def kill_while_saving(path, seed, source, work=save_for_ever):
     return said.decode().split("\n")[:-1]
 
 
-def test_a_hundred_kills_lose_nothing_that_was_acknowledged(tmp_path):
+@pytest.mark.parametrize("part", range(PARTS))
+def test_a_hundred_kills_lose_nothing_that_was_acknowledged(tmp_path, part):
     path = tmp_path / "store.db"
     base = random.randrange(2**32)
     print(f"seed {base}")
     source = random.Random(base)
     acknowledged = []
-    for number in range(KILLS):
+    for number in range(KILLS // PARTS):
         acknowledged += kill_while_saving(path, base + number, source)
         # Reading everything each time would take most of the time; the newest are what the kill was near to.
         in_new_process(partial(check_newest, path, acknowledged[-10:]))
     in_new_process(partial(check_everything, path, acknowledged))
-    assert len(acknowledged) >= KILLS
+    assert len(acknowledged) >= KILLS // PARTS
 
 
 def check_newest(path, acknowledged):
@@ -79,4 +83,4 @@ def check_newest(path, acknowledged):
 def check_everything(path, acknowledged):
     there = check_store(path, acknowledged)
     assert [each for each in there if each in set(acknowledged)] == acknowledged
-    assert len(there) - len(acknowledged) <= KILLS
+    assert len(there) - len(acknowledged) <= KILLS // PARTS

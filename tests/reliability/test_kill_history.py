@@ -5,33 +5,20 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
 from tests.reliability.every_change import OPERATIONS
 
 ROOT = Path(__file__).resolve().parents[2]
-MEMORY = Path("/dev/shm")
-
-
-@pytest.fixture
-def folder(tmp_path):
-    """In memory where there is such a place: a kill leaves the same behind, and syncs cost nothing."""
-    if not os.access(MEMORY, os.W_OK):
-        yield tmp_path
-        return
-    with tempfile.TemporaryDirectory(prefix="holdfast-", dir=MEMORY) as made:
-        yield Path(made)
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_history_is_old_or_new_whatever_write_is_the_last(folder, operation):
+def test_history_is_old_or_new_whatever_write_is_the_last(memory_folder, operation):
     done = subprocess.run(
-        [sys.executable, "-m", "tests.reliability.every_change", str(folder), operation],
+        [sys.executable, "-m", "tests.reliability.every_change", str(memory_folder), operation],
         cwd=ROOT,
         capture_output=True,
         text=True,

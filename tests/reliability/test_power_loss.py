@@ -42,7 +42,7 @@ def test_the_recording_is_the_whole_truth(recorded, tmp_path):
     assert check_store(tmp_path / "store.db", disk.acknowledged) == disk.acknowledged
 
 
-def test_a_power_cut_at_any_moment_leaves_a_sound_store(recorded, tmp_path):
+def test_a_power_cut_at_any_moment_leaves_a_sound_store(recorded, memory_folder):
     durability, events = recorded
     seed = random.randrange(2**32)
     print(f"seed {seed}")
@@ -55,7 +55,9 @@ def test_a_power_cut_at_any_moment_leaves_a_sound_store(recorded, tmp_path):
         for event in events[at : cut + 1]:
             disk.happen(*event)
         at = cut + 1
-        lost += check_after(disk, durability, MODES[source.randrange(len(MODES))], source, tmp_path / "after")
+        lost += check_after(
+            disk, durability, MODES[source.randrange(len(MODES))], source, memory_folder / "after"
+        )
     # If nothing was ever lost with "process" either, the cuts cut nothing.
     assert (lost > 0) == (durability == "process")
 
@@ -73,10 +75,10 @@ def check_after(disk, durability, mode, source, folder):
     return len(disk.acknowledged) - len(kept)
 
 
-def test_a_power_cut_while_a_store_is_made_leaves_none_or_an_empty_one(recorded, tmp_path):
+def test_a_power_cut_while_a_store_is_made_leaves_none_or_an_empty_one(recorded, memory_folder):
     _, events = recorded
     source = random.Random(1)
-    disk, folder = Disk(), tmp_path / "after"
+    disk, folder = Disk(), memory_folder / "after"
     first = next(at for at, event in enumerate(events) if event[0] == "ack")
     for event in events[:first]:
         disk.happen(*event)

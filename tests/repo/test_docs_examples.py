@@ -7,7 +7,8 @@ with 0, or with the number of a comment behind it (`$ holdfast show nope  # exit
 Output is not compared: a terminal gets tables and a pipe gets tab-separated values, and ids and times differ each time.
 The tests of the command line do that. A python block proves its claims with `assert`.
 
-A block right below `<!-- not run: reason -->` does not run; the summary of the test run lists it with its reason.
+A block right below `<!-- not run: reason -->` does not run; the summary of the test run lists it with its reason. On a
+page that says `<!-- HOLDFAST_STORE is a PostgreSQL database -->`, it is a new one on a real server.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ _BLOCK = re.compile(
     r"(?P<indent>[ ]*)```(?P<language>python|console)\n(?P<body>.*?)^(?P=indent)```[ ]*$",
     re.MULTILINE | re.DOTALL,
 )
+ON_A_SERVER = "<!-- HOLDFAST_STORE is a PostgreSQL database -->"
 _EXIT = re.compile(r"# exit (\d+)\s*$")
 _LINK = re.compile(r"\]\((?!https?://|mailto:)([^)#\s]+)[^)]*\)")
 
@@ -79,14 +81,18 @@ def run_command(command):
 """
 
 
-def run(text: str, name: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def run(text: str, name: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     scripts, here = folder / "scripts", folder / "here"
     scripts.mkdir()
     here.mkdir()
     (scripts / "run_command.py").write_text(RUN_COMMAND, encoding="utf-8")
     script = scripts / Path(name).name
     script.write_text(program(text), encoding="utf-8")
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    environment = {
+        **os.environ,
+        **variables,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+    }
     return subprocess.run(
         [sys.executable, "-W", "error", str(script)],
         cwd=here,
@@ -105,8 +111,10 @@ def named(path: Path) -> str:
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if blocks(page.read_text(encoding="utf-8"))], ids=named
 )
-def test_what_a_page_shows_works(page, tmp_path):
-    done = run(page.read_text(encoding="utf-8"), page.name, tmp_path)
+def test_what_a_page_shows_works(page, tmp_path, request):
+    text = page.read_text(encoding="utf-8")
+    variables = {"HOLDFAST_STORE": request.getfixturevalue("postgres_url")} if ON_A_SERVER in text else {}
+    done = run(text, page.name, tmp_path, **variables)
 
     assert done.returncode == 0, f"{named(page)}\n{done.stdout}{done.stderr}"
 

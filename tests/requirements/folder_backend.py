@@ -11,7 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -376,6 +376,10 @@ class FolderBackend:
                 planned = event(self._catch_up())
                 if planned is None or self._write(self._count + 1, ormsgpack.packb(planned)):
                     return self._catch_up()
+
+    def turn(self, session: str) -> AbstractContextManager[object]:
+        """A courtesy that is not needed where commits are this short."""
+        return nullcontext()
 
     @contextmanager
     def collection(

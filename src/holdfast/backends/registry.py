@@ -7,6 +7,7 @@ absolute. A backend and its driver are imported only when a target asks for them
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -21,6 +22,8 @@ FILE_NAME = "store.db"
 
 _FILE_SUFFIXES = {".db", ".sqlite", ".sqlite3"}
 _SQLITE = "sqlite:///"
+# A slash or a colon is missing, or pathlib took one away: as a path, it would put the password into a folder's name.
+_MISTYPED = re.compile(r"\s*postgres[\w+]*\s*(:|//)", re.IGNORECASE)
 _KNOWN = (
     "a folder, a file ending in .db, sqlite:///path, postgresql://user:password@host/database, or memory:"
 )
@@ -40,13 +43,15 @@ def connect(
         InvalidInputError: The target names no kind of store that there is (`bad-url`).
         UnsupportedError: It names one whose driver is not installed.
     """
+    if _MISTYPED.match(str(target)) and not _is_server(target):
+        raise _bad_url("this is neither a path nor the URL of a PostgreSQL server")
     if isinstance(target, str):
-        scheme, separator, _ = target.partition("://")
+        _, separator, _ = target.partition("://")
         if target in ("memory:", "memory://"):
             from holdfast.backends.memory import MemoryBackend
 
             return MemoryBackend()
-        if scheme in ("postgresql", "postgres") and separator:
+        if _is_server(target):
             backend = _postgres()
             return backend.open(
                 target, durability=durability, create=create, timeout=timeout, damaged=damaged
@@ -63,18 +68,17 @@ def connect(
 
 def migrate_target(target: str | Path, *, dry_run: bool, timeout: float) -> tuple[str, list[str]]:
     """Bring the tables of a store to this version: its URL, and the steps that were, or would be, taken."""
-    is_server = isinstance(target, str) and target.startswith(("postgresql://", "postgres://"))
-    if not is_server:
+    if not _is_server(target):
         # A SQLite file has one format; opening it says whether it is ours.
         backend = connect(target, durability="power", create=False, timeout=timeout)
         backend.close()
         return backend.url, []
-    opened = _postgres().open(str(target), durability="power", create=False, timeout=timeout, damaged=True)
-    try:
-        steps = opened.migrate(dry_run=dry_run)
-    finally:
-        opened.close()
-    return opened.url, [f"{step.number:04} {step.name}" for step in steps]
+    url, steps = _postgres().migrate(str(target), dry_run=dry_run, timeout=timeout)
+    return url, [f"{step.number:04} {step.name}" for step in steps]
+
+
+def _is_server(target: str | Path) -> bool:
+    return isinstance(target, str) and target.startswith(("postgresql://", "postgres://"))
 
 
 def _postgres() -> type[PostgresBackend]:

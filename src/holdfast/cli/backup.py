@@ -36,6 +36,9 @@ def command(settings: Settings, path: str, *, dry_run: bool) -> None:
     target = os.path.abspath(os.path.expanduser(path))  # noqa: PTH100, PTH111 - pathlib would resolve a link here
     _check(target)
     with open_existing(settings) as store:
+        if store.url.startswith("postgresql://"):
+            # Refused, with what to do instead; before a plan is told or a dry run says that all is well.
+            store.backup(target)
         stats = store.stats()
         size = stats.file_bytes or stats.stored_bytes
         settings.say(escape_controls(f"{store.url}, about {size_text(size)}, to {target}"), label="plan: ")

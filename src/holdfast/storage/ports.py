@@ -203,6 +203,14 @@ class Backend(Protocol):
         """Open a view of the store as it is now. Leave it before opening another in the same thread."""
         ...
 
+    def turn(self, session: str) -> AbstractContextManager[object]:
+        """A block that only one at a time is in, of all who ask for a turn of that session, in any process.
+
+        A courtesy among writers that would otherwise lose round after round to each other. Nothing depends on it: a
+        commit inside is checked like any other, commits outside go on, and where no turn can be had it goes on without.
+        """
+        ...
+
     def collection(
         self, *, dry_run: bool = False, stale_after: float | None = None
     ) -> AbstractContextManager[Collection]:

@@ -8,6 +8,7 @@ the reply to the commit was an error, the log says whether it took place.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from holdfast.errors import (
@@ -35,6 +36,7 @@ from holdfast.storage.records import (
     SessionRow,
 )
 from holdfast.store.draft import check_message
+from holdfast.store.rereading import read_again
 
 _ATTEMPTS = 1000
 """Each lost round means that another writer got through; see `saving._ATTEMPTS`."""
@@ -114,11 +116,7 @@ def carry_out(
     claim = place.claim
     for _ in range(_ATTEMPTS):
         now = place.clock()
-        with place.backend.reader() as reader:
-            session = reader.session(claim.session) or SessionRow(
-                id=claim.session, agent=claim.agent, project=claim.project, created_at=now
-            )
-            plan, found = work(reader, session)
+        session, plan, found = read_again(partial(_work_out, place, work, now))
         if plan is None:
             return Done(found, session, None, now)
         entry = plan.entry or _entry(session, plan, now)
@@ -133,6 +131,18 @@ def carry_out(
             made = receipt.checkpoints[0] if receipt.checkpoints else None
         return Done(found, session, made, now)
     raise ConflictError.session_changed(claim.session)
+
+
+def _work_out(
+    place: Place, work: Callable[[Reader, SessionRow], tuple[OperationPlan | None, _T]], now: int
+) -> tuple[SessionRow, OperationPlan | None, _T]:
+    claim = place.claim
+    with place.backend.reader() as reader:
+        session = reader.session(claim.session) or SessionRow(
+            id=claim.session, agent=claim.agent, project=claim.project, created_at=now
+        )
+        plan, found = work(reader, session)
+    return session, plan, found
 
 
 def annotate(

@@ -31,8 +31,8 @@ def open_store(
     """Open a store, and make it if there is none.
 
     Args:
-        target: A folder, a file ending in .db, `sqlite:///path` or `memory:`. Without one: HOLDFAST_STORE, else the
-            nearest `.holdfast/` upward, else a new one here.
+        target: A folder, a file ending in .db, `sqlite:///path`, `postgresql://user:password@host/database` or
+            `memory:`. Without one: HOLDFAST_STORE, else the nearest `.holdfast/` upward, else a new one here.
         types: Classes whose instances may be part of a state.
         durability: "power": a save that returned survives a power cut. "process": it survives the death of the
             process, and a power cut may take the newest saves; the store stays whole in both.
@@ -57,7 +57,7 @@ def open_store(
         raise InvalidInputError(
             f"a store cannot be opened from {target!r:.60}",
             code=ErrorCode.BAD_URL,
-            hint="pass a path, sqlite:///path or memory:",
+            hint="pass a path, sqlite:///path, postgresql://user:password@host/database or memory:",
         )
     if type(timeout) not in (int, float):
         raise InvalidInputError(

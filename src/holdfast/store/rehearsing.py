@@ -50,6 +50,10 @@ class Rehearsal:
         del batch
         _refuse()
 
+    def turn(self, session: str) -> AbstractContextManager[object]:
+        """See `Backend.turn`."""
+        return self._backend.turn(session)
+
     def inspect(self) -> AbstractContextManager[Inspection]:
         """See `Backend.inspect`."""
         return self._backend.inspect()

@@ -6,12 +6,18 @@ somebody moved the head in between, what happens depends on what the writer had 
 - it had seen nothing: it only wants to append, so it reads again and tries again;
 - it had seen another head (by loading or saving, or through `expect=`): ConflictError, nothing written;
 - the same with `on_conflict="fork"`: the checkpoint goes onto a new branch, beside the head that is there.
+
+A commit that ends in an error of the store may have taken place. It is looked for at once; where that leaves the
+question open, the writer keeps the row, and its next save looks for it first. If it is there, the writer goes on as if
+that save had returned, and the same save once more is answered with it.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import ExitStack
+from functools import partial
 from itertools import count
 from typing import Final, Literal, NamedTuple
 
@@ -34,6 +40,7 @@ from holdfast.storage.records import (
     SessionRow,
 )
 from holdfast.store.draft import Draft
+from holdfast.store.rereading import read_again
 
 
 class Unset:
@@ -65,6 +72,15 @@ class Saved(NamedTuple):
     """False where the key named this state already, and nothing was written."""
 
 
+class Unsettled(NamedTuple):
+    """A save that ended in an error, and of which nobody knows yet whether it took place."""
+
+    row: CheckpointRow
+    draft: Draft
+    wanted: tuple[str, Expectation, str | None, OnConflict]
+    """What the caller wanted of the branch: see `_wanted`."""
+
+
 class Intent(NamedTuple):
     """What the caller wants of the branch: where from, and what to do when it is not as expected."""
 
@@ -77,6 +93,10 @@ class Intent(NamedTuple):
     """Checkpoints of states that this writer loaded or saved, by root: what an encoded state may rely on."""
     last: Saved | None = None
     """What this writer saved last."""
+    is_told: bool = False
+    """Whether the caller said what is expected, and not only what this writer has seen."""
+    unsettled: list[Unsettled] | None = None
+    """Of this writer, which keeps the list: what a save leaves open is added to it."""
 
 
 class _Place(NamedTuple):
@@ -85,6 +105,22 @@ class _Place(NamedTuple):
     branch: str
     parent: CheckpointRow | None
     expected: CheckpointId | None
+
+
+_NOWHERE: Final = _Place("", None, None)
+
+
+class _Look(NamedTuple):
+    """What one reading of the store says."""
+
+    place: _Place
+    owner: SessionRow
+    known: SessionRow | None = None
+    """The session as it is."""
+    existing: CheckpointRow | None = None
+    """The checkpoint that the key names already, with the same state; then there is nothing to write."""
+    settled: bool = False
+    """Whether that is what the same save wrote before, when it ended in an error."""
 
 
 def save_encoded(
@@ -102,22 +138,39 @@ def save_encoded(
         ConflictError: The branch is not where the writer expects it, or the key names another state.
         NotFoundError: The branch or the parent does not exist.
     """
+    with ExitStack() as turn:
+        saved = _save(backend, intent, encoded, draft, now=now, app_version=app_version, turn=turn)
+    if saved.wrote and intent.unsettled:
+        # What was not there before this save cannot come any more: its branch is not where it has to be.
+        intent.unsettled.clear()
+    return saved
+
+
+def _save(
+    backend: Backend,
+    intent: Intent,
+    encoded: EncodedState,
+    draft: Draft,
+    *,
+    now: int,
+    app_version: str | None,
+    turn: ExitStack,
+) -> Saved:
     session = intent.claim.session
     last = _next_after(intent, draft)
-    for _ in range(_ATTEMPTS):
+    for attempt in range(_ATTEMPTS):
+        if attempt == 1:
+            # Many who append to one branch would lose round after round to each other; one after the other they do not.
+            turn.enter_context(backend.turn(session))
         if last is not None:
             # Nothing has to be read: if the head is still what this writer saved last, the commit finds it so.
-            known, owner = None, last.owner
-            place = _Place(intent.branch, last.row, last.row.id)
+            look = _Look(_Place(intent.branch, last.row, last.row.id), last.owner)
             last = None
         else:
-            with backend.reader() as reader:
-                known = reader.session(session)
-                owner = _owner(known, intent.claim, now)
-                existing = None if draft.key is None else _with_key(reader, session, draft.key, encoded)
-                if existing is not None:
-                    return Saved(existing, owner, wrote=False)
-                place = _choose(reader, intent, now)
+            look = read_again(partial(_look, backend, intent, encoded, draft, now))
+        if look.existing is not None:
+            return Saved(look.existing, look.owner, wrote=look.settled)
+        place, owner, known = look.place, look.owner, look.known
         row = _row(place, encoded, draft, intent, now=now, app_version=app_version)
         batch = Batch(
             claim=intent.claim,
@@ -135,14 +188,49 @@ def save_encoded(
             if conflict.code is ErrorCode.CHUNKS_GONE:
                 raise
         except BackendError as failure:
-            return Saved(_settle(backend, row, failure), owner, wrote=True)
+            return Saved(_settle(backend, intent, draft, row, failure), owner, wrote=True)
     raise ConflictError.session_changed(session)
+
+
+def _look(backend: Backend, intent: Intent, encoded: EncodedState, draft: Draft, now: int) -> _Look:
+    session = intent.claim.session
+    with backend.reader() as reader:
+        known = reader.session(session)
+        owner = _owner(known, intent.claim, now)
+        if (late := _arrived(reader, intent)) is not None:
+            if (late.row.root, late.draft, late.wanted) == (encoded.root, draft, _wanted(intent)):
+                return _Look(_NOWHERE, owner, known, late.row, settled=True)
+            if intent.parent is None and not intent.is_told:
+                intent = intent._replace(branch=late.row.branch, expected=late.row.id)
+        existing = None if draft.key is None else _with_key(reader, session, draft.key, encoded)
+        place = _NOWHERE if existing is not None else _choose(reader, intent, now)
+    return _Look(place, owner, known, existing)
+
+
+def _wanted(intent: Intent) -> tuple[str, Expectation, str | None, OnConflict]:
+    parent = intent.parent
+    return (
+        intent.branch,
+        intent.expected,
+        parent.id if isinstance(parent, Checkpoint) else parent,
+        intent.on_conflict,
+    )
+
+
+def _arrived(reader: Reader, intent: Intent) -> Unsettled | None:
+    """The newest save of this writer that took place after all, as long as the writer stands where it stood then."""
+    for each in reversed(intent.unsettled or ()):
+        if each.wanted[:2] == (intent.branch, intent.expected):
+            found = reader.checkpoint(each.row.id)
+            if found is not None and not found.hidden:
+                return each._replace(row=found)
+    return None
 
 
 def _next_after(intent: Intent, draft: Draft) -> Saved | None:
     """What this writer saved last, where the new checkpoint simply follows it."""
     last = intent.last
-    if last is None or intent.parent is not None or draft.key is not None:
+    if last is None or intent.parent is not None or draft.key is not None or intent.unsettled:
         return None
     return last if (intent.branch, intent.expected) == (last.row.branch, last.row.id) else None
 
@@ -272,14 +360,25 @@ def _row(
     return CheckpointRow(checkpoint_id(row), *row[1:])
 
 
-def _settle(backend: Backend, row: CheckpointRow, failure: BackendError) -> CheckpointRow:
+def _settle(
+    backend: Backend, intent: Intent, draft: Draft, row: CheckpointRow, failure: BackendError
+) -> CheckpointRow:
     """Find out whether a commit whose reply was an error took place after all."""
     try:
         with backend.reader() as reader:
             found = reader.checkpoint(row.id)
     except HoldfastError:
+        _leave_open(intent, draft, row)
         # The store cannot be read either: the first failure is the one to report.
         raise failure from None
     if found is None:
+        if failure.details.get("outcome") == "unknown":
+            # A server may still be at it.
+            _leave_open(intent, draft, row)
         raise failure
     return found
+
+
+def _leave_open(intent: Intent, draft: Draft, row: CheckpointRow) -> None:
+    if intent.unsettled is not None:
+        intent.unsettled.append(Unsettled(row, draft, _wanted(intent)))

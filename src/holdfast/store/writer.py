@@ -20,7 +20,16 @@ from holdfast.storage.records import CheckpointId, CheckpointRow, ChunkHash, Cla
 from holdfast.store.changing import Place
 from holdfast.store.composition import Composition
 from holdfast.store.draft import Draft
-from holdfast.store.saving import UNSET, Expectation, Intent, OnConflict, Saved, Unset, save_encoded
+from holdfast.store.saving import (
+    UNSET,
+    Expectation,
+    Intent,
+    OnConflict,
+    Saved,
+    Unset,
+    Unsettled,
+    save_encoded,
+)
 
 if TYPE_CHECKING:
     from holdfast.history.keep import Keep
@@ -47,6 +56,7 @@ class Writer:
         self._memo: StateMemo | None = None
         self._kept: dict[ChunkHash, CheckpointId] = {}
         self._last: Saved | None = None
+        self._unsettled: list[Unsettled] = []
 
     @property
     def place(self) -> Place:
@@ -100,6 +110,8 @@ class Writer:
             on_conflict=on_conflict,
             kept=self._kept,
             last=self._last,
+            is_told=not isinstance(expect, Unset),
+            unsettled=self._unsettled,
         )
         try:
             saved = save_encoded(

@@ -154,6 +154,10 @@ class FaultyBackend:
         with begun as collection:
             yield _FaultyCollection(collection, self._plan)
 
+    def turn(self, session: str) -> AbstractContextManager[object]:
+        """See `Backend.turn`."""
+        return self._inner.turn(session)
+
     def erase_session(self, session: str) -> None:
         """See `Backend.erase_session`."""
         self._plan.run("erase_session", self._inner.erase_session, session)

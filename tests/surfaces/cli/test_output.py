@@ -59,6 +59,7 @@ COMMANDS = {
     "completion": (["completion", "bash"], "completion.schema.json"),
     "config": (["config"], "config.schema.json"),
     "config --explain": (["config", "--explain"], "config.schema.json"),
+    "migrate": (["migrate"], "migrate.schema.json"),
     "copy": (["copy", ".holdfast", "copied.db"], "copy.schema.json"),
     "copy --dry-run": (["copy", "--dry-run", ".holdfast", "copied.db"], "copy.schema.json"),
     "backup --dry-run": (["backup", "copy.db", "--dry-run"], "backup.schema.json"),
@@ -107,8 +108,8 @@ def on_both(names):
     return pytest.mark.parametrize(("kept_in", "name"), pairs, indirect=["kept_in"])
 
 
-NO_ROWS = {"init", "backup", "completion"}
-"""Commands whose data is a path or a script, without tabs."""
+NO_ROWS = {"init", "backup", "completion", "migrate"}
+"""Commands whose data is a path, a script or a list of names, without tabs."""
 
 
 @pytest.mark.usefixtures("store")

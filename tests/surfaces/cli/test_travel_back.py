@@ -159,7 +159,8 @@ def test_a_restore_under_load_is_not_a_conflict(run, store, monkeypatch):
 
 
 def hint_of(result):
-    return re.search(r"^hint: (.*)$", result.stderr, re.MULTILINE)[1]
+    (hint,) = re.findall(r"^hint: (.*)$", result.stderr, re.MULTILINE)
+    return hint
 
 
 def test_an_undo_that_is_blocked_names_the_operation_and_what_leads_on(run, store):

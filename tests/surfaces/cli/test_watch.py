@@ -9,6 +9,7 @@ import signal
 import subprocess
 import time
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 from tests.surfaces.cli.conftest import PROGRAM
@@ -194,7 +195,7 @@ def aged(home):
     backend = holdfast.open(place(home))._backend
     now = time.time_ns() // 1000
     for age, session in ((48, "a"), (1, "b"), (0, "a")):
-        store = Store(backend, clock=lambda age=age: now - age * 3_600_000_000)
+        store = Store(backend, clock=partial(int, now - age * 3_600_000_000))
         store.session(session).save({"age": age}, f"{age} hours old")
     backend.close()
     return home

@@ -11,7 +11,7 @@ import pytest
 
 import holdfast
 from holdfast.backends.header import sealed
-from holdfast.backends.postgres import PostgresBackend, creation
+from holdfast.backends.postgres import PostgresBackend, creation, locking, tables
 from holdfast.backends.postgres.creation import VERSION, Migration, migrations
 from holdfast.errors import ErrorCode, HoldfastError
 from holdfast.testing.rows import save
@@ -106,6 +106,54 @@ def test_tables_of_the_same_names_that_are_not_ours_are_left_alone(postgres_url)
         for table in ("header", "sessions", "chunks"):
             connection.execute(f"CREATE TABLE holdfast.{table} (note text)")
     assert refusal(postgres_url).code is ErrorCode.NOT_A_STORE
+
+
+@pytest.mark.parametrize(
+    ("types", "row"),
+    [
+        ("key integer, value integer, seal integer", "1, 2, 3"),
+        ("key text, value text, seal bigint", "'version', '1', 3"),
+    ],
+)
+def test_a_header_of_somebody_else_is_not_called_damaged(postgres_url, types, row):
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute(
+            f"CREATE SCHEMA holdfast; CREATE TABLE holdfast.header ({types}); "
+            f"INSERT INTO holdfast.header VALUES ({row}); "
+            "CREATE TABLE holdfast.sessions (note text); CREATE TABLE holdfast.chunks (note text)"
+        )
+    assert refusal(postgres_url).code is ErrorCode.NOT_A_STORE
+
+
+@pytest.mark.parametrize(
+    "leftover",
+    [
+        "CREATE SEQUENCE holdfast.positions",
+        "CREATE FUNCTION holdfast.apply() RETURNS integer LANGUAGE sql AS 'SELECT 1'",
+        "CREATE TYPE holdfast.mood AS ENUM ('calm')",
+    ],
+)
+def test_a_schema_without_tables_that_is_not_empty_is_left_alone(postgres_url, leftover):
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute(f"CREATE SCHEMA holdfast; {leftover}")
+    assert refusal(postgres_url).code is ErrorCode.NOT_A_STORE
+    with psycopg.connect(postgres_url) as connection:
+        tables = connection.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'holdfast'").fetchone()
+        assert tables == (0,)
+
+
+def test_a_store_without_its_header_is_damaged_and_still_a_store(postgres_url):
+    opened(postgres_url).close()
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute("DELETE FROM holdfast.header")
+    assert refusal(postgres_url).code is ErrorCode.STORE_DAMAGED
+
+
+def test_the_list_of_tables_is_complete(postgres_url):
+    opened(postgres_url).close()
+    with psycopg.connect(postgres_url) as connection:
+        there = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'holdfast'").fetchall()
+    assert sorted(locking.TABLES) == sorted(tables.KEYS) == sorted(name for (name,) in there)
 
 
 def test_a_store_lives_beside_the_tables_of_an_application(postgres_url):

@@ -10,6 +10,7 @@ import pytest
 psycopg = pytest.importorskip("psycopg")
 
 from holdfast.backends.postgres import PostgresBackend  # noqa: E402
+from holdfast.backends.postgres.chunks import read_chunks  # noqa: E402
 from holdfast.storage.records import Chunk, Query  # noqa: E402
 from holdfast.testing.conformance.inspecting import everything, filled  # noqa: E402
 from holdfast.testing.rows import batch, checkpoint_id, chunk, contents, row, save, state_chunk  # noqa: E402
@@ -170,7 +171,7 @@ def test_a_statement_that_the_server_cannot_finish_does_not_end_the_moment(
 
     pieces = [chunk(b"piece %d" % number) for number in range(4)]
     store.commit(batch(row("a", root=pieces[0].hash), chunks=tuple(pieces)))
-    read = tables.read_chunks
+    read = read_chunks
 
     def read_or_fail(connection: Any, names: list[Any]) -> Any:
         if pieces[2].hash in names:

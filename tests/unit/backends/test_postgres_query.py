@@ -176,7 +176,8 @@ def test_with_statistics_a_time_reads_what_is_in_it(both: tuple[Grown, Grown]) -
         pages_read(large, all_of_it, generic=False)[0] <= 3 * pages_read(small, all_of_it, generic=False)[0]
     )
     for nothing in (Query(until=0), Query(until=0, limit=PAGE), Query(agent="agent 3", since=10**9)):
-        assert pages_read(large, nothing, generic=False) == (pytest.approx(50, abs=50), 0)
+        pages, found = pages_read(large, nothing, generic=False)
+        assert (pages <= 100, found) == (True, 0)
 
 
 TEXT = st.text(min_size=1) | st.sampled_from(
@@ -197,10 +198,10 @@ def test_the_text_depends_on_which_filters_there_are_and_never_on_their_values(
 ) -> None:
     sql, parameters = to_sql(Query(**filters))
     kept = ("include_hidden",) if filters.get("trigger") != "auto" else ("include_hidden", "trigger")
-    plain = {
+    plain: dict[str, Any] = {
         name: value if name in kept else 0 if isinstance(value, int) else "0"
         for name, value in filters.items()
     }
-    assert to_sql(Query(**plain))[0] == sql
+    assert to_sql(Query()._replace(**plain))[0] == sql
     assert sql.count("%") == sql.count("%s") == len(parameters)
     assert "?" not in sql

@@ -95,6 +95,29 @@ def test_a_view_costs_one_trip_to_open_one_for_each_question_and_one_to_leave(st
         assert len(seen) == 3
 
 
+def test_a_view_makes_one_trip_for_all_branches_of_a_session(store: PostgresBackend) -> None:
+    store.commit(save("a"))
+    with trips(store) as seen, store.reader() as reader:
+        assert reader.branch("work", "none") is None
+        head = reader.branch("work", "main")
+        assert head is not None
+        assert head.head == checkpoint_id("a")
+        assert reader.branch("work", "main") == head
+    assert len(seen) == 3
+    with pytest.raises(StateError):
+        reader.branch("work", "main")
+
+
+def test_a_branch_is_found_among_many(store: PostgresBackend) -> None:
+    names = [f"branch-{number:02}" for number in range(40)]
+    for name in names:
+        store.commit(save(name, branch=name))
+    with store.reader() as reader:
+        found = [reader.branch("work", name) for name in names]
+        assert [each and each.head for each in found] == [checkpoint_id(name) for name in names]
+        assert reader.branch("work", "branch-40") is None
+
+
 def versions(count: int) -> list[Chunk]:
     """Chunks of which each is the next version of the one before."""
     made: list[Chunk] = []
@@ -307,7 +330,7 @@ def test_a_row_that_somebody_changed_is_an_error(
 
 
 def test_numbers_come_back_as_they_were(store: PostgresBackend) -> None:
-    figures = {"cost_usd": -0.0, "duration_ms": 1e-300, "tokens": 2**62, "step": 0}
+    figures: dict[str, Any] = {"cost_usd": -0.0, "duration_ms": 1e-300, "tokens": 2**62, "step": 0}
     store.commit(save("a", **figures))
     with store.reader() as reader:
         found = reader.checkpoint(checkpoint_id("a"))

@@ -73,7 +73,7 @@ def test_what_was_there_is_kept_aside_under_the_name_that_is_given_back(open_sto
 def test_it_is_the_same_store_afterwards(open_store: Open, run: Run) -> None:
     store = open_store()
     filled(store)
-    header = dict(run("SELECT key, value FROM header"))
+    header: dict[str, str] = dict(run("SELECT key, value FROM header"))
     before = contents(store)
     assert store.rebuild(everything)
     assert dict(run("SELECT key, value FROM header")) == header
@@ -217,6 +217,67 @@ def test_a_role_that_may_make_no_schema_is_told_so(
     assert "CREATE" in str(caught.value)
     assert contents(theirs) == before
     assert schemas(run) == ["holdfast"]
+
+
+_RIGHTS = """
+SELECT 'schema', '', nspowner::regrole::text, nspacl::text FROM pg_namespace WHERE oid = 'holdfast'::regnamespace
+UNION ALL SELECT 'relation', relname, relowner::regrole::text, relacl::text
+FROM pg_class WHERE relnamespace = 'holdfast'::regnamespace AND relkind IN ('r', 'S')
+UNION ALL SELECT 'function', proname, proowner::regrole::text, proacl::text
+FROM pg_proc WHERE pronamespace = 'holdfast'::regnamespace ORDER BY 1, 2
+"""
+
+
+def rights(run: Run) -> list[tuple[Any, ...]]:
+    """Who owns what, and who may do what; the order of rights to one thing says nothing."""
+    return [(*named, sorted(acl.strip("{}").split(",")) if acl else None) for *named, acl in run(_RIGHTS)]
+
+
+def test_owners_and_rights_stay_as_they_were(open_store: Open, run: Run, postgres, postgres_url: str) -> None:
+    """A superuser repairs; the role that owns the store, and one that reads it, go on."""
+    owner, reader, other = postgres.create_role(), postgres.create_role(), postgres.create_role()
+    database = postgres_url.rpartition("/")[2]
+    run(f'GRANT CREATE ON DATABASE "{database}" TO "{owner.name}"')
+    theirs = open_store(postgres.url(database, owner))
+    filled(theirs)
+    run(f'GRANT USAGE ON SCHEMA holdfast TO "{reader.name}"')
+    run(f'GRANT SELECT ON ALL TABLES IN SCHEMA holdfast TO "{reader.name}" WITH GRANT OPTION')
+    run(f'GRANT SELECT ON SEQUENCE positions TO "{reader.name}"')
+    run("REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA holdfast FROM PUBLIC")
+    run(f'GRANT EXECUTE ON FUNCTION writers_lock TO "{reader.name}"')
+    # What the superuser gives to others by default is no part of the store.
+    run(f'ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO "{other.name}"')
+    before = rights(run)
+    kept = contents(theirs)
+    assert open_store().rebuild(everything)
+    assert rights(run) == before
+    assert contents(theirs) == kept
+    theirs.commit(save("next", session="another"))
+    assert len(contents(open_store(postgres.url(database, reader), create=False)).sessions) == 3
+    run(f'DROP OWNED BY "{owner.name}", "{reader.name}", "{other.name}" CASCADE')
+
+
+def test_who_owns_only_the_schema_repairs_nothing_that_others_own(
+    open_store: Open, run: Run, postgres, postgres_url: str
+) -> None:
+    store = open_store()
+    filled(store)
+    kept = contents(store)
+    role = postgres.create_role()
+    database = postgres_url.rpartition("/")[2]
+    run(f'GRANT ALL ON DATABASE "{database}" TO "{role.name}"; ALTER SCHEMA holdfast OWNER TO "{role.name}"')
+    run(f'GRANT ALL ON ALL TABLES IN SCHEMA holdfast TO "{role.name}"')
+    run(f'GRANT ALL ON ALL SEQUENCES IN SCHEMA holdfast TO "{role.name}"')
+    before = rights(run)
+    theirs = open_store(postgres.url(database, role))
+    with pytest.raises(BackendError) as caught:
+        theirs.rebuild(everything)
+    assert caught.value.code is ErrorCode.PERMISSION_DENIED
+    assert "owner" in caught.value.hint
+    assert contents(store) == kept
+    assert schemas(run) == ["holdfast"]
+    assert rights(run) == before
+    run(f'ALTER SCHEMA holdfast OWNER TO postgres; DROP OWNED BY "{role.name}" CASCADE')
 
 
 def test_chunks_that_stand_on_each_other_come_over(open_store: Open, run: Run) -> None:

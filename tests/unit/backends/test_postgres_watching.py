@@ -14,7 +14,15 @@ import pytest
 psycopg = pytest.importorskip("psycopg")
 
 from holdfast.backends.postgres import PostgresBackend, watching  # noqa: E402
-from holdfast.errors import BackendError, ConflictError, ErrorCode, HoldfastError, StateError  # noqa: E402
+from holdfast.errors import (  # noqa: E402
+    BackendError,
+    ConflictError,
+    ErrorCode,
+    HoldfastError,
+    StateError,
+    UnsupportedError,
+)
+from holdfast.storage.records import Query  # noqa: E402
 from holdfast.testing.rows import save  # noqa: E402
 
 Run = Callable[..., list[tuple[Any, ...]]]
@@ -444,3 +452,36 @@ def test_a_server_that_is_gone_is_an_error_of_its_own(require, tmp_path) -> None
         (row,) = backend.commit(save("a")).checkpoints
         assert waiting.result() == row.position
         backend.close()
+
+
+def test_a_standby_is_refused_until_it_is_the_primary(require: Callable[[str], None]) -> None:
+    """There the sequence runs ahead and the writers' locks are not seen: checkpoints would be missed in silence."""
+    require("postgres")
+    from tests.services.postgres import Server
+
+    with Server(fsync=False) as server:
+        url = server.fresh_database()
+        options: dict[str, Any] = {"durability": "process", "timeout": 10.0}
+        primary = PostgresBackend.open(url, create=True, **options)
+        primary.commit(save("a"))
+        primary.close()
+        server.stop()
+        # Without anybody to follow it is a standby all the same.
+        (server.folder / "data" / "standby.signal").touch()
+        server.start()
+        standby = PostgresBackend.open(url, create=False, **options)
+        try:
+            with pytest.raises(UnsupportedError) as caught:
+                standby.wait_for_checkpoint(-1, 0.0)
+            assert caught.value.code is ErrorCode.NOT_SUPPORTED
+            assert "primary" in caught.value.hint
+            with standby.reader() as reader:
+                assert len(reader.checkpoints(Query())) == 1
+            with pytest.raises(BackendError) as refused:
+                standby.commit(save("b", after="a"))
+            assert refused.value.code is ErrorCode.PERMISSION_DENIED
+            assert "connect to the primary" in refused.value.hint
+            assert server.execute("SELECT pg_promote()") == [(True,)]
+            assert standby.wait_for_checkpoint(-1, 0.0) >= 1
+        finally:
+            standby.close()

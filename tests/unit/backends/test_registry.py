@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+import holdfast
 from holdfast.backends.memory import MemoryBackend
-from holdfast.backends.registry import connect, store_file
+from holdfast.backends.registry import connect, migrate_target, store_file
 from holdfast.backends.sqlite import SqliteBackend
 from holdfast.errors import BackendError, ErrorCode, InvalidInputError
 from holdfast.storage.ports import Backend
@@ -100,6 +101,45 @@ def test_other_targets_are_refused_with_the_kinds_there_are(tmp_path: Path, targ
     assert "sqlite:///path" in caught.value.hint
     assert "secret" not in str(caught.value.to_dict())
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "postgresql:/me:secret@host/db",
+        "postgresql//me:secret@host/db",
+        "postgresql:me:secret@host/db",
+        "postgres:/me:secret@host/db",
+        "Postgres//me:secret@host/db",
+        " postgresql:/me:secret@host/db",
+        "postgresql+psycopg:/me:secret@host/db",
+        "postgresql//me:secret@host://db",
+        Path("postgresql://me:secret@host/db"),
+    ],
+)
+def test_a_mistyped_url_of_a_server_makes_no_folder_and_shows_no_password(
+    tmp_path: Path, target: str | Path
+) -> None:
+    for work in (opened, lambda at: migrate_target(at, dry_run=True, timeout=1.0)):
+        with pytest.raises(InvalidInputError) as caught:
+            work(target)
+        assert caught.value.code is ErrorCode.BAD_URL
+        assert "postgresql://user:password@host/database" in caught.value.hint
+        assert "secret" not in str(caught.value.to_dict())
+        assert "me:" not in str(caught.value.to_dict())
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["postgres", "postgresql-notes", "postgres.db", "./postgres/notes.db"])
+def test_a_file_may_be_called_after_a_server(tmp_path: Path, name: str) -> None:
+    opened(name).close()
+    assert store_file(tmp_path / name).is_file()
+
+
+def test_what_is_no_target_at_all_hears_of_every_kind() -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        holdfast.open(17)  # type: ignore[arg-type]
+    assert "postgresql://" in caught.value.hint
 
 
 def test_a_nul_in_a_path_is_refused() -> None:

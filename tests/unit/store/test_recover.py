@@ -16,9 +16,12 @@ from .damage import chunk_of, flip, root_page, spoil
 PAGE = 4096
 
 
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "store.db"
+on_sqlite = pytest.mark.parametrize("path", ["sqlite"], indirect=True)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def path(request, tmp_path):
+    return request.getfixturevalue("postgres_place") if request.param == "postgres" else tmp_path / "store.db"
 
 
 @pytest.fixture
@@ -104,6 +107,7 @@ def test_the_way_back_is_that_of_history_and_not_that_of_numbers(path, saved):
     assert [each.id for each in found.damaged] == [tip.id, fork.id, saved[2].id]
 
 
+@on_sqlite
 def test_a_page_that_is_damaged_around_what_is_whole_is_no_loss(path, saved):
     flip(path, root_page(path, "checkpoints") * PAGE - 3)
     with holdfast.open(path, damaged=True) as store:

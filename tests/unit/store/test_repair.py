@@ -19,10 +19,12 @@ from holdfast.store import Store, repairing
 
 from .damage import PAGE, ask, chunk_of, find, flip, root_page, spoil, write_with_plain_sqlite
 
+on_sqlite = pytest.mark.parametrize("path", ["sqlite"], indirect=True)
 
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "store.db"
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def path(request, tmp_path):
+    return request.getfixturevalue("postgres_place") if request.param == "postgres" else tmp_path / "store.db"
 
 
 def contents(store):
@@ -63,6 +65,7 @@ def ids(checkpoints):
     return [each.id for each in checkpoints]
 
 
+@on_sqlite
 def test_a_whole_store_is_left_alone(path, saved):
     before = path.read_bytes()
     with holdfast.open(path) as store:
@@ -73,6 +76,7 @@ def test_a_whole_store_is_left_alone(path, saved):
     assert [each.name for each in path.parent.iterdir()] == ["store.db"]
 
 
+@on_sqlite
 def test_a_store_that_another_program_wrote_comes_back_whole(path, saved):
     with holdfast.open(path) as store:
         before = contents(store)
@@ -136,6 +140,7 @@ def test_positions_and_numbers_go_on_where_they_were(path, saved):
         assert store.session("other").checkpoint().position == newest + 1
 
 
+@on_sqlite
 def test_what_was_there_is_kept_as_it_was(path, saved):
     damage_state(path, saved[3])
     before = path.read_bytes()
@@ -153,11 +158,13 @@ def test_what_was_there_is_kept_as_it_was(path, saved):
 
 def test_a_dry_run_says_the_same_and_writes_nothing(path, saved):
     damage_state(path, saved[3])
-    before = path.read_bytes()
+    before = None if isinstance(path, str) else path.read_bytes()
     with holdfast.open(path) as store:
         planned = store.repair(dry_run=True)
-    assert path.read_bytes() == before
-    assert [each.name for each in path.parent.iterdir()] == ["store.db"]
+        assert saved[3].id in ids(store.verify().damaged)
+    if before is not None:
+        assert path.read_bytes() == before
+        assert [each.name for each in path.parent.iterdir()] == ["store.db"]
     with holdfast.open(path) as store:
         done = store.repair()
     assert done._replace(dry_run=True, kept_aside=None) == planned
@@ -192,26 +199,29 @@ def test_a_log_that_is_whole_goes_on(path, saved):
 
 
 @pytest.mark.parametrize(
-    ("sql", "agent"),
-    [
-        ("UPDATE sessions SET seal = 1 WHERE id = 's'", "scout"),
-        ("UPDATE sessions SET last_seq = 3 WHERE id = 's'", "scout"),
-        ("DELETE FROM sessions WHERE id = 'nobody'", "scout"),
-    ],
+    "sql",
+    ["UPDATE sessions SET seal = 1 WHERE id = 's'", "UPDATE sessions SET last_seq = 3 WHERE id = 's'"],
 )
-def test_a_session_is_put_together_from_its_other_rows(path, saved, sql, agent):
-    if "DELETE" not in sql:
-        spoil(path, sql)
-    else:
-        # The name is damaged in the table alone; the index still has it.
-        page = root_page(path, "sessions") - 1
-        content = path.read_bytes()[page * PAGE : (page + 1) * PAGE]
-        flip(path, page * PAGE + content.index(b"sscoutacme"))
+def test_a_session_is_put_together_from_its_other_rows(path, saved, sql):
+    spoil(path, sql)
+    # SQLite has what belongs to a session in indexes as well; those of PostgreSQL cannot be looked into.
+    check_session_is_back(path, *((None, None) if isinstance(path, str) else ("scout", "acme")))
+
+
+@on_sqlite
+def test_the_name_of_a_session_is_found_in_an_index(path, saved):
+    page = root_page(path, "sessions") - 1
+    content = path.read_bytes()[page * PAGE : (page + 1) * PAGE]
+    flip(path, page * PAGE + content.index(b"sscoutacme"))
+    check_session_is_back(path, "scout", "acme")
+
+
+def check_session_is_back(path, agent, project):
     with holdfast.open(path, damaged=True) as store:
         report = store.repair()
         assert not report.lost
         (info,) = [each for each in store.sessions() if each.id == "s"]
-        assert (info.agent, info.project, info.saves) == (agent, "acme", 10)
+        assert (info.agent, info.project, info.saves) == (agent, project, 10)
         assert store.session("s").load()["step"] == 7
         assert store.verify().ok
 
@@ -251,6 +261,7 @@ def test_a_damaged_header_is_written_anew(path, saved, sql):
         assert store.verify().ok
 
 
+@on_sqlite
 def test_a_damaged_schema_is_no_loss(path, saved):
     flip(path, find(path, b"CREATE TABLE checkpoints") + 3)
     with pytest.raises(IntegrityError):
@@ -263,6 +274,7 @@ def test_a_damaged_schema_is_no_loss(path, saved):
         assert store.verify().ok
 
 
+@on_sqlite
 @pytest.mark.parametrize("at", [3, 17, 22])
 def test_a_file_that_sqlite_does_not_know_is_refused_with_what_to_do(path, saved, at):
     flip(path, at, bit=2)
@@ -277,6 +289,7 @@ def test_a_file_that_sqlite_does_not_know_is_refused_with_what_to_do(path, saved
     assert [each.name for each in path.parent.iterdir()] == ["store.db"]
 
 
+@on_sqlite
 @pytest.mark.parametrize(("at", "bit"), [(18, 1), (27, 0), (31, 4), (47, 3), (95, 0)])
 def test_a_first_page_that_is_wrong_about_the_rest_is_no_loss(path, saved, at, bit):
     """The mode of the log, counters, how many pages there are, the format of the schema."""
@@ -289,6 +302,7 @@ def test_a_first_page_that_is_wrong_about_the_rest_is_no_loss(path, saved, at, b
         assert store.verify().ok
 
 
+@on_sqlite
 def test_a_file_that_says_it_has_no_checksums_gets_them_back(path, saved):
     flip(path, 20, bit=2)
     with holdfast.open(path, damaged=True) as store:
@@ -307,9 +321,10 @@ def test_others_who_have_the_store_open_go_on(path, saved):
         assert session.save({"after": "the repair"}).parent == saved[7].id
         assert writer.verify().ok
         assert len(session.log()) == 8
-    assert path.stat().st_nlink == 1
+    assert isinstance(path, str) or path.stat().st_nlink == 1
 
 
+@on_sqlite
 def test_a_writer_in_the_middle_is_waited_for(path, saved):
     damage_state(path, saved[3])
     other = apsw.Connection(str(path), vfs="cksmvfs")
@@ -361,6 +376,7 @@ def test_streams_and_differences_survive_the_loss_of_what_they_do_not_need(path)
         assert store.verify().ok
 
 
+@on_sqlite
 @pytest.mark.parametrize("where", ["a page in use", "a free page"])
 def test_what_was_removed_for_good_does_not_come_back(path, where):
     """Free pages still have the rows that were on them, seals and all."""
@@ -393,6 +409,7 @@ def live_pages(path):
         connection.close()
 
 
+@on_sqlite
 def test_a_repair_that_dies_leaves_the_store_as_it_was_or_repaired(path, saved, monkeypatch):
     damage_state(path, saved[3])
     before = path.read_bytes()
@@ -444,7 +461,7 @@ def test_gc_after_a_repair_takes_nothing_that_is_needed(path):
         made = store.session("s").save(state)
         store.session("other").save({"junk": own(1000)})
     spoil(path, "UPDATE chunks SET refers = 0 WHERE number = ?", chunk_of(path, made.id))
-    flip(path, PAGE * root_page(path, "tags") - 20)  # something that repair finds to do
+    spoil(path, "UPDATE sessions SET seal = 1 WHERE id = 'other'")  # something that repair finds to do
     with holdfast.open(path, durability="process", damaged=True) as store:
         assert store.repair().kept == 2
         store.session("other").clear()
@@ -466,6 +483,7 @@ def test_a_lost_row_that_can_still_be_read_in_part_says_what_it_followed(path):
         assert [each.seq for each in store.session("s", branch="idea").log()] == [4, 1]
 
 
+@on_sqlite
 @pytest.mark.parametrize("name", ["position", "epoch"])
 def test_a_counter_that_is_no_number_any_more_does_not_stop_the_repair(saved, path, name):
     # From its length on: what follows a varint that claims a NULL is read as one.

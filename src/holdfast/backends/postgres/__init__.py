@@ -12,6 +12,9 @@ read.py         the questions that are asked in it
 query.py        a Query becomes SQL
 chunks.py       the chunk table
 collecting.py   removing chunks that nothing needs
+locking.py      keeping everybody out, without holding them up
+turns.py        writers of one session, one after the other
+scrubbing.py    tables written anew without what was removed
 tables.py       the rows of all tables, for looking at damage
 rebuilding.py   a new schema from what is whole, in the place of the damaged one
 adopting.py     rows of another store, as they are

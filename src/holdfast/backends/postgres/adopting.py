@@ -61,7 +61,12 @@ def adopt(connection: Connection, batch: Adoption, chunks: Sequence[PackedChunk]
         number, current = write.lock_session(connection, session.id)
         if current != batch.expected:
             raise ConflictError.session_changed(session.id)
-        connection.execute(_PUT_SESSION, [json.dumps(write.session_columns(number, session))])
+        columns = write.session_columns(number, session)
+        try:
+            connection.execute(_PUT_SESSION, [json.dumps(columns, ensure_ascii=False)])
+        except psycopg.errors.UniqueViolation as made:
+            # A session that is not there cannot be locked: somebody made it in between.
+            raise ConflictError.session_changed(session.id) from made
         put_in_turn(connection, chunks, epoch)
         _stamp_found(connection, batch, epoch)
         _replace_checkpoints(connection, batch, number)

@@ -21,14 +21,23 @@ from holdfast.backends.postgres.adopting import adopt, forget_adoption
 from holdfast.backends.postgres.chunks import make_fit, note_depths
 from holdfast.backends.postgres.collecting import PostgresCollection, current_epoch, open_epoch
 from holdfast.backends.postgres.connecting import Connected, Connector, Durability
-from holdfast.backends.postgres.errors import is_lost, is_retryable, translate, translated
+from holdfast.backends.postgres.errors import (
+    is_lost,
+    is_retryable,
+    outcome_unknown,
+    too_large,
+    translate,
+    translated,
+)
 from holdfast.backends.postgres.pooling import Pool
+from holdfast.backends.postgres.scrubbing import scrub
+from holdfast.backends.postgres.turns import Turns
 from holdfast.backends.postgres.view import View
 from holdfast.backends.postgres.watching import Watcher
 from holdfast.backends.postgres.write import KnownSession, Written
 from holdfast.backends.preparing import prepare, prepare_in_turn
 from holdfast.backends.recent import RecentChunks
-from holdfast.errors import ErrorCode, HoldfastError, InvalidInputError, UnsupportedError
+from holdfast.errors import ConflictError, ErrorCode, HoldfastError, InvalidInputError, UnsupportedError
 from holdfast.storage.copying import Adoption
 from holdfast.storage.inspection import Rebuilt
 from holdfast.storage.ports import Inspection
@@ -43,10 +52,15 @@ _UNIQUE_VIOLATION: Final = "23505"
 _ATTEMPTS: Final = 100
 """A commit that begins anew lost to another one or to a server that went away; so many in a row mean something else."""
 
+_MOST_BYTES: Final = 900_000_000
+"""Of the parameters of one statement. A server takes less than 1 GiB; the rest is for what is not counted."""
+_CHUNK_BYTES: Final = 140
+"""Of a chunk, beside its data: three hashes, and lengths."""
+_ROW_BYTES: Final = 1500
+"""Of a row, beside its metadata."""
+
 _MOST_SESSIONS: Final = 4096
 """Sessions that are remembered as this process left them; a few hundred bytes each."""
-
-_TABLES: Final = ("chunks", "checkpoints", "operations", "branches", "tags", "sessions", "counters", "header")
 
 
 class KnownSessions:
@@ -78,6 +92,7 @@ class PostgresBackend:
         self._timeout = timeout
         self._pool = Pool(Connector(address, durability=durability, timeout=timeout), timeout=timeout)
         self._watcher = Watcher(self._pool, address)
+        self._turns = Turns(Connector(address, durability="process", timeout=timeout), timeout=timeout)
         self._recent = RecentChunks()
         self._known = KnownSessions()
         watch(self)
@@ -110,12 +125,30 @@ class PostgresBackend:
         backend = cls(address, durability=durability, timeout=timeout)
         try:
             with backend._pool.connection() as connection, translated(address.shown):
-                if not damaged:
+                if damaged:
+                    creation.check_there(connection, address.schema, address.shown)
+                else:
                     creation.recognize(connection, address.schema, address.shown, create=create)
         except BaseException:
             backend.close()
             raise
         return backend
+
+    @classmethod
+    def migrate(cls, url: str, *, dry_run: bool, timeout: float) -> tuple[str, list[creation.Migration]]:
+        """Bring the tables of a store to the version of this code: its URL as it is shown, and the steps.
+
+        With `dry_run` the steps are only named. The store cannot be open for it: that is refused where the versions
+        differ.
+        """
+        address = parse(url)
+        pool = Pool(Connector(address, durability="power", timeout=timeout), timeout=timeout)
+        try:
+            with pool.dedicated() as connection, translated(address.shown):
+                steps = creation.migrate(connection, address.schema, address.shown, dry_run=dry_run)
+        finally:
+            pool.close()
+        return address.shown, steps
 
     @property
     def url(self) -> str:
@@ -141,19 +174,22 @@ class PostgresBackend:
         rules.check_adoption(batch)
         chunks = prepare_in_turn(batch, self._recent, self.reader)
         self._known.take(batch.session.id)
-        while True:
-            with self._pool.connection() as connection, translated(self.url):
-                try:
-                    return adopt(connection, batch, chunks)
-                except psycopg.Error as error:
-                    if error.sqlstate == write.UNFOUNDED:
-                        make_fit(chunks, error.diag.message_detail)
-                    elif not is_retryable(error):
-                        raise
+
+        def begins_anew(error: psycopg.Error) -> bool:
+            if error.sqlstate == write.UNFOUNDED:
+                make_fit(chunks, error.diag.message_detail)
+                return True
+            return is_retryable(error)
+
+        self._again(lambda connection: adopt(connection, batch, chunks), begins_anew)
 
     def reader(self) -> AbstractContextManager[PostgresReader]:
         """See `Backend.reader`."""
         return View(self._pool, self.url, self._timeout)
+
+    def turn(self, session: str) -> AbstractContextManager[object]:
+        """See `Backend.turn`."""
+        return self._turns.of(session)
 
     @contextmanager
     def collection(
@@ -176,17 +212,21 @@ class PostgresBackend:
     def erase_session(self, session: str) -> None:
         """See `Backend.erase_session`."""
         self._known.take(session)
-        with self._pool.connection() as connection, translated(self.url), connection.transaction():
-            write.enter(connection)
-            write.erase_session(connection, session)
-            forget_adoption(connection, session)
+
+        def erase(connection: Connected) -> None:
+            with connection.transaction():
+                write.enter(connection)
+                write.erase_session(connection, session)
+                forget_adoption(connection, session)
+
+        self._again(erase, is_retryable)
 
     def scrub(self) -> None:
         """See `Backend.scrub`. Tables are written anew; the server's own log and its backups are not ours to clear."""
         self._recent = RecentChunks()
         with self._pool.dedicated() as connection, translated(self.url):
-            for table in _TABLES:
-                connection.execute(f"VACUUM (FULL) {table}")
+            creation.check_version(connection, self.url)
+            scrub(connection, self.url, timeout=self._timeout)
 
     @contextmanager
     def inspect(self) -> Iterator[RowInspection]:
@@ -194,7 +234,11 @@ class PostgresBackend:
         # Only who looks for damage needs it.
         from holdfast.backends.postgres.tables import inspected
 
-        with self._pool.dedicated() as connection, translated(self.url), inspected(connection) as found:
+        with (
+            self._pool.dedicated() as connection,
+            translated(self.url),
+            inspected(connection, self.url) as found,
+        ):
             yield found
 
     def rebuild(self, plan: Callable[[Inspection], Rebuilt | None]) -> str | None:
@@ -220,43 +264,76 @@ class PostgresBackend:
             hint="copy it into a SQLite store with `holdfast copy`, or use the server's own backups",
         )
 
-    def migrate(self, *, dry_run: bool = False) -> list[creation.Migration]:
-        """Bring the tables to the version of this code; the steps that were, or would be, taken."""
-        with self._pool.dedicated() as connection, translated(self.url):
-            return creation.migrate(connection, self._address.schema, self.url, dry_run=dry_run)
-
     def close(self) -> None:
         """See `Backend.close`."""
         self._watcher.close()
+        self._turns.close()
         self._pool.close()
 
     def before_fork(self) -> None:
         """Nothing: the parent keeps its connections, and the child gets none of them."""
         self._pool.before_fork()
+        self._turns.pool.before_fork()
 
     def after_fork_in_parent(self) -> None:
         """Go on."""
+        self._turns.pool.after_fork_in_parent()
         self._pool.after_fork_in_parent()
 
     def after_fork_in_child(self) -> None:
         """Go on with connections of its own, and without what other threads were changing."""
         self._recent, self._known = RecentChunks(), KnownSessions()
+        self._turns.pool.after_fork_in_child()
         self._pool.after_fork_in_child()
         self._watcher = Watcher(self._pool, self._address)
 
     def _commit(self, batch: Batch, chunks: Sequence[PackedChunk]) -> Written:
         deadline = time.monotonic() + self._timeout
+        attempts, lost = 0, False
+        while True:
+            attempts += 1
+            # In each round: a chunk that has to stand alone after all is larger than it was.
+            self._check_size(batch, chunks)
+            try:
+                with self._pool.connection() as connection:
+                    try:
+                        return self._try(connection, batch, chunks)
+                    except psycopg.Error as error:
+                        failure = error
+            except HoldfastError as error:
+                # A conflict was found under the lock of the session, so that what was lost did not take place. Any
+                # other error, as of a server that stays away, leaves that open.
+                if not lost or isinstance(error, ConflictError):
+                    raise
+                raise outcome_unknown(error, self.url) from error
+            lost = lost or is_lost(failure)
+            if _is_over(attempts, deadline) or not self._begins_anew(failure, batch, chunks):
+                refusal = self._refusal(failure)
+                if lost and isinstance(refusal, HoldfastError) and not is_lost(refusal):
+                    refusal = outcome_unknown(refusal, self.url)
+                raise refusal from failure
+
+    def _check_size(self, batch: Batch, chunks: Sequence[PackedChunk]) -> None:
+        """Refuse what the server would not take: it ends the connection then, and says nothing."""
+        size = sum(_CHUNK_BYTES + len(each.data or b"") for each in chunks)
+        # A character of a text is three bytes at most, but for those that are rare.
+        size += sum(_ROW_BYTES + 3 * len(row.metadata) for row in batch.checkpoints)
+        size += _ROW_BYTES * len(batch.edits) + sum(3 * len(each.data) for each in batch.operations)
+        if size > _MOST_BYTES:
+            raise too_large(self.url, f"{size:,} bytes in one commit are more than {_MOST_BYTES:,}")
+
+    def _again(self, work: Callable[[Connected], None], begins_anew: Callable[[psycopg.Error], bool]) -> None:
+        """Do work that the server takes back as a whole where it fails, again as long as the error is a passing one."""
+        deadline = time.monotonic() + self._timeout
         attempts = 0
         while True:
             attempts += 1
-            with self._pool.connection() as connection:
+            with self._pool.connection() as connection, translated(self.url):
                 try:
-                    return self._try(connection, batch, chunks)
+                    return work(connection)
                 except psycopg.Error as error:
-                    failure = error
-            given_up = attempts > 1 and (attempts == _ATTEMPTS or time.monotonic() > deadline)
-            if given_up or not self._begins_anew(failure, batch, chunks):
-                raise self._refusal(failure) from failure
+                    if _is_over(attempts, deadline) or not begins_anew(error):
+                        raise
 
     def _try(self, connection: Connected, batch: Batch, chunks: Sequence[PackedChunk]) -> Written:
         known = self._known.take(batch.claim.session)
@@ -283,6 +360,9 @@ class PostgresBackend:
         return is_lost(error) and bool(batch.checkpoints)
 
     def _refusal(self, error: psycopg.Error) -> BaseException:
-        if error.sqlstate == write.UPGRADED:
-            return creation.wrong_version(self.url, creation.VERSION + 1)
         return translate(error, self.url) or error
+
+
+def _is_over(attempts: int, deadline: float) -> bool:
+    """Whether work that begins anew has done so often or long enough; everything may do so once."""
+    return attempts > 1 and (attempts >= _ATTEMPTS or time.monotonic() > deadline)

@@ -17,8 +17,9 @@ from typing import Final
 import psycopg
 
 from holdfast.backends.postgres.chunks import read_chunks
-from holdfast.backends.postgres.creation import alone
 from holdfast.backends.postgres.errors import is_retryable, translated
+from holdfast.backends.postgres.locking import alone
+from holdfast.backends.postgres.write import enter
 from holdfast.backends.restacking import Below, Standing, restack
 from holdfast.backends.rows import Row
 from holdfast.errors import BackendError, ConflictError, IntegrityError
@@ -95,6 +96,8 @@ def open_epoch(connection: Connection, schema: str, stale_after: float | None) -
     # Before the lock is asked for: whoever is refused holds nobody up.
     _check_nobody_collects(connection, stale_after)
     with alone(connection, schema):
+        # A writer of another version does not know what that one needs.
+        enter(connection)
         _check_nobody_collects(connection, stale_after)
         connection.execute("UPDATE counters SET value = value + 1 WHERE name = 'epoch'")
         epoch = current_epoch(connection)
@@ -180,7 +183,7 @@ class PostgresCollection:
 
     def _sweep(self, limit: int) -> Swept:
         with self._connection.transaction():
-            if current_epoch(self._connection) != self._epoch:
+            if enter(self._connection) != self._epoch:
                 return Swept(superseded=True)
             self._connection.execute(_SIGN, [self._epoch])
             found = self._connection.execute(
@@ -202,7 +205,7 @@ class PostgresCollection:
     def _write_out(self, number: int) -> Swept:
         """Remove a chunk that needed ones stand on, and write those anew without it; so many at a time."""
         with alone(self._connection, self._schema):
-            if current_epoch(self._connection) != self._epoch:
+            if enter(self._connection) != self._epoch:
                 # A newer collection notes what stands on what, and must find it so.
                 return Swept(superseded=True)
             rewritten = 0

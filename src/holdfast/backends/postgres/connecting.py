@@ -25,6 +25,7 @@ from psycopg.rows import TupleRow
 
 from holdfast.backends.postgres.address import Address
 from holdfast.backends.postgres.errors import (
+    check_encoding,
     check_server,
     connecting_failed,
     too_many_connections,
@@ -139,6 +140,7 @@ class Connector:
 
     def _set_up(self, connection: Connected) -> None:
         check_server(connection.info.server_version, self.address.shown)
+        check_encoding(connection.info.parameter_status("server_encoding"), self.address.shown)
         told = connection.info.backend_pid
         if self._configure(connection, only_as=told) != told:
             self._check_pooler(connection)
@@ -206,6 +208,8 @@ def _settings(schema: str, durability: Durability, timeout: float) -> dict[str, 
         "default_transaction_isolation": (0, "read committed"),
         "synchronous_commit": (0, "on" if durability == "power" else "off"),
         "client_min_messages": (0, "error"),
+        # Off, it would make the text NULL of a null: chunks without a base come in an array of them.
+        "array_nulls": (0, "on"),
         "lock_timeout": (0, str(milliseconds)),
         # Limits that an administrator set for web requests would end a collection or a copy in the middle.
         "statement_timeout": (0, "0"),

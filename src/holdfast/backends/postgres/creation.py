@@ -11,8 +11,7 @@ for, and a migration waits until no commit is under way: a process of another ve
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import suppress
 from importlib import resources
 from typing import Final, NamedTuple
 
@@ -20,6 +19,8 @@ import psycopg
 from psycopg import sql
 
 from holdfast.backends.header import check_header, new_header, not_a_store, sealed
+from holdfast.backends.postgres.errors import permission_denied
+from holdfast.backends.postgres.locking import TABLES, alone
 from holdfast.backends.rows import Row
 from holdfast.errors import ErrorCode, HoldfastError, NotFoundError, UnsupportedError
 
@@ -27,9 +28,6 @@ Connection = psycopg.Connection[Row]
 
 VERSION: Final = 1
 """Of the tables and functions that this code is written for: the number of the last migration."""
-
-LOCK_CLASS: Final = 0x686C6466
-"""The advisory locks of holdfast: "hldf" as a number, then the hash of the schema's name."""
 
 _PARTS = resources.files("holdfast.backends.postgres")
 _NAMED = re.compile(r"(\d{4})_(\w+)\.sql")
@@ -77,15 +75,8 @@ def find_version(connection: Connection, schema: str, where: str) -> int | None:
         InvalidInputError: Something else is in the schema (`not-a-store`).
         UnsupportedError: The format of the store is not known here (`format-too-new`).
     """
-    found = {
-        name
-        for (name,) in connection.execute(
-            "SELECT relname FROM pg_catalog.pg_class WHERE relnamespace = "
-            "(SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = %s) AND relkind IN ('r', 'p', 'v', 'm', 'f')",
-            [schema],
-        )
-    }
-    if not found:
+    found = _tables(connection, schema)
+    if not found and not _has_leftovers(connection, schema):
         return None
     header = read_header(connection, schema, where) if {"header", "sessions", "chunks"} <= found else {}
     if not header.get("version", "").isdecimal():
@@ -96,6 +87,44 @@ def find_version(connection: Connection, schema: str, where: str) -> int | None:
     return int(header["version"])
 
 
+def check_there(connection: Connection, schema: str, where: str) -> None:
+    """Make sure that there is something to look for damage in: tables of any state, which we may see.
+
+    Raises:
+        NotFoundError: The schema is empty or not there (`store-missing`).
+        BackendError: The role may not use it (`permission-denied`); its tables would seem to be gone.
+    """
+    if not _tables(connection, schema):
+        raise store_missing(where)
+    ((allowed,),) = connection.execute("SELECT has_schema_privilege(%s, 'USAGE')", [schema]).fetchall()
+    if not allowed:
+        raise permission_denied(where, f"permission denied for schema {schema}")
+    # What is damaged can be told only by the version that wrote it.
+    with suppress(psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn):
+        check_version(connection, where)
+
+
+def _tables(connection: Connection, schema: str) -> set[str]:
+    found = connection.execute(
+        "SELECT relname FROM pg_catalog.pg_class WHERE relnamespace = "
+        "(SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = %s) AND relkind IN ('r', 'p', 'v', 'm', 'f')",
+        [schema],
+    )
+    return {name for (name,) in found}
+
+
+def _has_leftovers(connection: Connection, schema: str) -> bool:
+    """Whether a schema without tables holds something else: sequences, functions or types."""
+    ((has_some,),) = connection.execute(
+        "SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_class WHERE relnamespace = n.oid) "
+        "OR EXISTS (SELECT 1 FROM pg_catalog.pg_proc WHERE pronamespace = n.oid) "
+        "OR EXISTS (SELECT 1 FROM pg_catalog.pg_type WHERE typnamespace = n.oid) "
+        "FROM (SELECT (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = %s)) AS n (oid)",
+        [schema],
+    ).fetchall()
+    return bool(has_some)
+
+
 def read_header(connection: Connection, schema: str, where: str) -> dict[str, str]:
     """The header of a store, each entry checked; empty where the table of that name is another's."""
     table = sql.Identifier(schema, "header")
@@ -103,13 +132,22 @@ def read_header(connection: Connection, schema: str, where: str) -> dict[str, st
         rows = connection.execute(sql.SQL("SELECT key, value, seal FROM {}").format(table)).fetchall()
     except psycopg.errors.UndefinedColumn:
         return {}
+    # A header that lost what every store has is damaged, but only where the rest of a store is around it.
+    is_ours = bool({"format", "store"} & {key for key, _, _ in rows})
+    if not is_ours and not set(TABLES) <= _tables(connection, schema):
+        return {}
     return check_header(((key, value, checksum) for key, value, checksum in rows), where)
 
 
 def make(connection: Connection, schema: str, where: str) -> None:
     """Make a store of an empty schema, unless another process does so first."""
     with alone(connection, schema):
-        connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(schema)))
+        there = connection.execute(
+            "SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = %s", [schema]
+        ).fetchall()
+        if not there:
+            # Where it is there, IF NOT EXISTS would still ask for the right to make one.
+            connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(schema)))
         if find_version(connection, schema, where) is None:
             build(connection)
 
@@ -129,28 +167,44 @@ def migrate(connection: Connection, schema: str, where: str, *, dry_run: bool = 
         NotFoundError: There is no store (`store-missing`).
         UnsupportedError: The store is of a newer version (`format-too-new`).
     """
-    with alone(connection, schema):
-        version = find_version(connection, schema, where)
-        if version is None:
-            raise store_missing(where)
-        if version > VERSION:
-            raise wrong_version(where, version)
-        steps = [each for each in migrations() if each.number > version]
-        for step in () if dry_run else steps:
+    if dry_run:
+        return _steps(connection, schema, where)
+    # All tables, the one that readers lock first at the beginning: nobody meets a store that is half of each version.
+    with alone(connection, schema, tables=TABLES if _tables(connection, schema) else ()):
+        steps = _steps(connection, schema, where)
+        for step in steps:
             _run(connection, step.text)
             _, value, checksum = sealed("version", str(step.number))
             connection.execute(
                 "UPDATE header SET value = %s, seal = %s WHERE key = 'version'", [value, checksum]
             )
-        return steps
+    return steps
 
 
-@contextmanager
-def alone(connection: Connection, schema: str) -> Iterator[None]:
-    """A transaction that begins when no commit is under way, and keeps others from beginning."""
-    with connection.transaction():
-        connection.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", [LOCK_CLASS, schema])
-        yield
+def _steps(connection: Connection, schema: str, where: str) -> list[Migration]:
+    version = find_version(connection, schema, where)
+    if version is None:
+        raise store_missing(where)
+    if version > VERSION:
+        raise wrong_version(where, version)
+    return [each for each in migrations() if each.number > version]
+
+
+def check_version(connection: Connection, where: str) -> None:
+    """Refuse a store whose tables are those of another version; a header that is damaged says nothing.
+
+    Raises:
+        UnsupportedError: `format-too-new` or `needs-migration`.
+    """
+    for row in connection.execute("SELECT key, value, seal FROM header WHERE key = 'version'").fetchall():
+        check_entry(row, where)
+
+
+def check_entry(entry: Row, where: str) -> None:
+    """The same for an entry of the header that was read already; any other than that of the version says nothing."""
+    key, value, _ = entry
+    if key == "version" and value != str(VERSION) and entry == sealed(key, value):
+        raise wrong_version(where, int(value))
 
 
 def store_missing(where: str) -> HoldfastError:

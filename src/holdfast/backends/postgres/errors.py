@@ -17,11 +17,11 @@ import ormsgpack
 import psycopg
 
 from holdfast.backends.postgres.address import Address
+from holdfast.backends.rules import store_damaged
 from holdfast.errors import (
     BackendError,
     ErrorCode,
     HoldfastError,
-    IntegrityError,
     InvalidInputError,
     NotFoundError,
     UnsupportedError,
@@ -34,6 +34,11 @@ MINIMUM_SERVER = 13
 _LOST = {"57P01", "57P02", "57P03", "57P05", "25P03"}
 _ROLLED_BACK = {"40001", "40P01"}
 _READ_ONLY = "25006"
+
+_UNKNOWN_HINT = (
+    "whether it took effect is not known. Reading again is safe, and so is saving again with the same Session or the "
+    "same key=; before anything else is done again, look at log() and operations()"
+)
 
 
 class translated:  # noqa: N801 - a context manager that reads as a word; a class, because a generator costs more
@@ -81,9 +86,31 @@ def is_lost(error: BaseException) -> bool:
     return error.sqlstate in _LOST or error.sqlstate.startswith("08")
 
 
-def is_retryable(error: BaseException) -> bool:
+def is_retryable(error: BaseException | None) -> bool:
     """Whether the server took back the whole transaction for the sake of another one: it can simply be done again."""
     return isinstance(error, psycopg.Error) and error.sqlstate in _ROLLED_BACK
+
+
+def outcome_unknown(error: HoldfastError, url: str) -> BackendError:
+    """An error that came while a commit was tried again whose connection had been lost: it may have taken place."""
+    return BackendError(
+        f"the connection to {url} was lost while a commit was under way, and what came of it could not be found out: "
+        f"{error}",
+        code=error.code if isinstance(error, BackendError) else ErrorCode.SERVER_GONE,
+        hint=_UNKNOWN_HINT,
+        **(error.details | {"url": url, "outcome": "unknown"}),
+    )
+
+
+def view_ended(url: str, why: str) -> BackendError:
+    """The server took a read transaction back after some of it was read; as with a lost one, nothing was changed."""
+    return BackendError(
+        f"the server ended a view of the store {url}: {why}",
+        code=ErrorCode.STORE_LOCKED,
+        hint="read again; where a standby does this often, raise its max_standby_streaming_delay",
+        url=url,
+        outcome="unknown",
+    )
 
 
 def connecting_failed(error: Exception, address: Address) -> HoldfastError:
@@ -117,6 +144,18 @@ def check_server(version: int, url: str) -> None:
             hint="upgrade the server, or keep the store in another one",
             url=url,
             version=version,
+        )
+
+
+def check_encoding(encoding: str | None, url: str) -> None:
+    """Refuse a database that cannot hold every text, or that takes bytes for text. None: a pooler did not tell."""
+    if encoding not in ("UTF8", None):
+        raise UnsupportedError(
+            f"the database of {url} keeps text as {encoding}, which does not hold what UTF8 holds",
+            code=ErrorCode.NOT_SUPPORTED,
+            hint="make one with `createdb --encoding=UTF8 --template=template0`, and name it in the URL",
+            url=url,
+            encoding=encoding,
         )
 
 
@@ -160,32 +199,12 @@ def store_locked(url: str, why: str) -> BackendError:
     )
 
 
-def store_damaged(url: str, why: str) -> IntegrityError:
-    """What the server holds is not what was written to it."""
-    return IntegrityError(
-        f"the store {url} is damaged: {why}",
-        code=ErrorCode.STORE_DAMAGED,
-        hint="open(damaged=True): store.verify() says what is lost, store.repair() keeps the rest; or go to a backup",
-        url=url,
-    )
-
-
 def permission_denied(url: str, why: str) -> BackendError:
     """The role lacks a right."""
     return BackendError(
         f"the store {url} cannot be used: {why}",
         code=ErrorCode.PERMISSION_DENIED,
-        hint="GRANT the role CREATE on the database (to make the store), or make it the owner of the store's schema",
-        url=url,
-    )
-
-
-def store_missing(url: str) -> NotFoundError:
-    """There is no store in this schema."""
-    return NotFoundError(
-        f"there is no store at {url}",
-        code=ErrorCode.STORE_MISSING,
-        hint="make one with `holdfast init`, or name another with --store or HOLDFAST_STORE",
+        hint=next((hint for words, hint in _RIGHTS if words.search(why)), _ANY_RIGHT),
         url=url,
     )
 
@@ -194,7 +213,7 @@ def _lost(url: str, why: str) -> BackendError:
     return BackendError(
         f"the connection to {url} was lost in the middle of a statement: {why}",
         code=ErrorCode.SERVER_GONE,
-        hint="do it again: whether it took effect is not known, and saving again is safe",
+        hint=_UNKNOWN_HINT,
         url=url,
         outcome="unknown",
     )
@@ -231,7 +250,9 @@ def _read_only(url: str, why: str) -> BackendError:
     return BackendError(
         f"the store {url} cannot be written: {why}",
         code=ErrorCode.PERMISSION_DENIED,
-        hint="connect to the primary: name all servers in the URL, with target_session_attrs=read-write",
+        # The server has the same words for both.
+        hint="connect to the primary (name all servers in the URL, with target_session_attrs=read-write); if it is the "
+        "primary, see that default_transaction_read_only is off for the role and the database",
         url=url,
     )
 
@@ -254,7 +275,8 @@ def _io_failed(url: str, why: str) -> BackendError:
     )
 
 
-def _too_large(url: str, why: str) -> InvalidInputError:
+def too_large(url: str, why: str) -> InvalidInputError:
+    """More than the server takes at once."""
     return InvalidInputError(
         f"a value is too large for the store {url}: {why}",
         code=ErrorCode.VALUE_TOO_LARGE,
@@ -272,14 +294,49 @@ def _unfit(why: str, url: str) -> InvalidInputError:
     )
 
 
+def _upgraded(url: str, why: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"the store {url} was brought to another version while this program had it open ({why})",
+        code=ErrorCode.FORMAT_TOO_NEW,
+        hint="upgrade holdfast, and start this program again",
+        url=url,
+    )
+
+
 def _contradiction(url: str, why: str) -> HoldfastError:
     return store_damaged(url, f"its rows contradict each other ({why})")
 
+
+# The first that fits; in another language than English none does.
+_RIGHTS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(words), hint)
+    for words, hint in (
+        (
+            "temporary",
+            "GRANT TEMPORARY ON DATABASE to the role: a collection notes in a temporary table what is needed",
+        ),
+        (
+            "must be (owner|member)|SET ROLE",
+            "do it as the owner of the schema and of all that is in it, or as a superuser",
+        ),
+        (
+            "for (schema|table|sequence|function)",
+            (
+                "make the role the owner, or GRANT it USAGE on the schema and SELECT on all its tables and sequences "
+                "(to write, also INSERT, UPDATE, DELETE on the tables and USAGE on the sequences)"
+            ),
+        ),
+    )
+)
+_ANY_RIGHT = (
+    "GRANT the role CREATE on the database (to make the store), or make it the owner of the store's schema"
+)
 
 _Build = Callable[[str, str], HoldfastError]
 
 # Whole codes, and classes of them by their first two characters.
 _BY_STATE: dict[str, _Build] = {
+    "HF426": _upgraded,
     "55P03": lambda url, why: store_locked(url, f"another writer held it too long ({why})"),
     "57014": lambda url, why: store_locked(url, f"the server ended a statement that took too long ({why})"),
     "40001": lambda url, why: store_locked(url, f"another writer was first ({why})"),
@@ -293,7 +350,7 @@ _BY_STATE: dict[str, _Build] = {
     "23": _contradiction,
     "22": lambda url, why: _unfit(why, url),
     "28": _login_refused,
-    "54": _too_large,
+    "54": too_large,
     # The statements themselves are constant: a table, column or function that is missing was taken away.
     "3F": store_damaged,
     "42": store_damaged,

@@ -4,7 +4,8 @@ A REPEATABLE READ transaction sees the store as it was at its first statement, w
 and ended by `view.py`; here are only the questions, each of which is one trip to the server.
 
 A connection that is lost before the first answer is replaced: nobody has seen anything of that moment yet. Afterwards
-another transaction would be another moment, so that a loss is an error.
+another transaction would be another moment, so that a loss is an error. A transaction that the server takes back, as a
+standby does with one that is in the way of what it has to replay, counts as lost.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from holdfast.backends import rows
 from holdfast.backends.header import check_header
 from holdfast.backends.matching import metadata_matches, normalized
 from holdfast.backends.postgres.chunks import present_among, read_chunks
-from holdfast.backends.postgres.errors import is_lost, translated
+from holdfast.backends.postgres.errors import is_lost, is_retryable, translated, view_ended
 from holdfast.backends.postgres.query import to_sql
 from holdfast.backends.postgres.write import check_checkpoint
 from holdfast.backends.rows import Row
@@ -127,10 +128,8 @@ class PostgresReader:
             self._branches[session] = {row[0]: row for row in some} if all_of_them else None
         known = self._branches[session]
         if known is None:
-            found = next(iter(self._all(_SELECT_BRANCH, session, name)), None)
-        else:
-            found = known.get(name)
-        return None if found is None else rows.branch_from(session, found)
+            known = {row[0]: row for row in self._all(_SELECT_BRANCH, session, name)}
+        return rows.branch_from(session, known[name]) if name in known else None
 
     def branches(self, session: str) -> Sequence[BranchRow]:
         """See `Reader.branches`."""
@@ -235,16 +234,20 @@ class PostgresReader:
                 path=self._url,
             )
         with translated(self._url):
-            try:
-                answer = question(self._connected)
-            except psycopg.Error as error:
-                if self._reopen is None or not is_lost(error):
-                    raise
-                reopen, self._reopen = self._reopen, None
-                self._connected = reopen()
-                answer = question(self._connected)
-        self._reopen = None
-        return answer
+            while True:
+                try:
+                    answer = question(self._connected)
+                except psycopg.Error as error:
+                    taken_back = is_retryable(error)
+                    if taken_back and self._reopen is None:
+                        raise view_ended(self._url, " ".join(str(error).split())) from error
+                    if self._reopen is None or not (taken_back or is_lost(error)):
+                        raise
+                    reopen, self._reopen = self._reopen, None
+                    self._connected = reopen()
+                else:
+                    self._reopen = None
+                    return answer
 
 
 def _can_be_kept(text: str) -> bool:

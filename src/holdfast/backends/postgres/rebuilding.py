@@ -12,14 +12,15 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from itertools import groupby
 from operator import itemgetter
-from typing import Final
+from typing import Final, NamedTuple
 
 from psycopg import sql
 
 from holdfast.backends import rows
 from holdfast.backends.inspection import RowInspection
-from holdfast.backends.postgres.creation import alone, build
+from holdfast.backends.postgres.creation import build, check_version
 from holdfast.backends.postgres.errors import permission_denied
+from holdfast.backends.postgres.locking import TABLES, alone
 from holdfast.backends.postgres.read import Connection
 from holdfast.backends.postgres.tables import inspection
 from holdfast.backends.refilling import EPOCH_COLUMN, new_chunk_rows, new_counters, new_rows
@@ -28,21 +29,40 @@ from holdfast.storage.inspection import Rebuilt
 from holdfast.storage.ports import Inspection
 from holdfast.storage.records import CheckpointRow
 
-_TABLES: Final = (
-    "header",
-    "sessions",
-    "branches",
-    "checkpoints",
-    "tags",
-    "operations",
-    "counters",
-    "chunks",
-)
 _AT_ONCE: Final = 200
 """Rows that are sent together."""
 _MOST_BYTES: Final = 8 << 20
 """And of chunks no more than so much of data."""
 _DATA_COLUMN: Final = 8
+
+_RIGHTS = """
+WITH place AS (
+    SELECT oid, nspowner, nspacl FROM pg_namespace WHERE nspname = %s
+), objects AS (
+    SELECT 'SCHEMA' AS kind, '' AS name, nspowner AS owner, coalesce(nspacl, acldefault('n', nspowner)) AS rights
+    FROM place
+    UNION ALL
+    SELECT 'TABLE', quote_ident(relname), relowner, coalesce(relacl, acldefault('r', relowner))
+    FROM pg_class JOIN place ON relnamespace = place.oid WHERE relkind = 'r'
+    UNION ALL
+    SELECT 'SEQUENCE', quote_ident(relname), relowner, coalesce(relacl, acldefault('s', relowner))
+    FROM pg_class JOIN place ON relnamespace = place.oid WHERE relkind = 'S'
+    UNION ALL
+    SELECT 'FUNCTION', format('%%I(%%s)', proname, pg_get_function_identity_arguments(p.oid)), proowner,
+        coalesce(proacl, acldefault('f', proowner))
+    FROM pg_proc AS p JOIN place ON pronamespace = place.oid
+)
+SELECT kind, name, owner::regrole::text, r.privilege_type,
+    CASE r.grantee WHEN 0 THEN 'PUBLIC' ELSE r.grantee::regrole::text END, r.is_grantable
+FROM objects LEFT JOIN LATERAL aclexplode(rights) AS r ON true
+"""
+
+
+class _Rights(NamedTuple):
+    """Who owns something, and who may do what with it: privilege and role, and whether they may pass it on."""
+
+    owner: str
+    granted: dict[tuple[str, str], bool]
 
 
 def rebuild_store(
@@ -66,11 +86,10 @@ def rebuild_store(
     _check_rights(connection, url)
     stamp = datetime.now(UTC).strftime("%Y%m%dt%H%M%S_%f")
     aside, made = f"{schema}_damaged_{stamp}", f"{schema}_rebuilt_{stamp}"
-    with alone(connection, schema):
+    with alone(connection, schema, tables=TABLES):
+        check_version(connection, url)
         # What comes out of a repair has to last, whatever saves were asked to.
         connection.execute("SET LOCAL synchronous_commit = on")
-        tables = sql.SQL(", ").join(sql.Identifier(schema, table) for table in _TABLES)
-        connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(tables))
         seen = inspection(connection)
         wanted = plan(seen)
         if wanted is None:
@@ -80,6 +99,7 @@ def rebuild_store(
         build(connection)
         _search(connection, schema)
         _fill(connection, made, seen, wanted)
+        _carry_rights(connection, schema, made)
         _rename(connection, schema, aside)
         _rename(connection, made, schema)
     return aside
@@ -113,6 +133,46 @@ def _fill(connection: Connection, made: str, seen: RowInspection, wanted: Rebuil
         if newest:
             # A new sequence begins at 1, and cannot be set to 0.
             connection.execute("SELECT setval(%s::regclass, %s)", [f"{made}.{sequence}", newest])
+
+
+def _carry_rights(connection: Connection, schema: str, made: str) -> None:
+    """Give the new schema and all in it the owners and the rights that the old one has."""
+    wanted = _rights(connection, schema)
+    # The schema comes first: an owner of what is in it must have the right to make things there.
+    for (kind, name), new in sorted(
+        _rights(connection, made).items(), key=lambda each: each[0][0] != "SCHEMA"
+    ):
+        if (kind, name) in wanted and new.owner != wanted[kind, name].owner:
+            _alter(connection, f"ALTER {kind} {_place(made, name)} OWNER TO {wanted[kind, name].owner}")
+    # A new owner has taken over the rights of the one before.
+    for (kind, name), new in _rights(connection, made).items():
+        old = wanted.get((kind, name), new)
+        where = f"ON {kind} {_place(made, name)}"
+        for (privilege, role), _ in new.granted.items() - old.granted.items():
+            _alter(connection, f"REVOKE {privilege} {where} FROM {role}")
+        for (privilege, role), passes_on in old.granted.items() - new.granted.items():
+            option = " WITH GRANT OPTION" if passes_on else ""
+            _alter(connection, f"GRANT {privilege} {where} TO {role}{option}")
+
+
+def _rights(connection: Connection, schema: str) -> dict[tuple[str, str], _Rights]:
+    """The rights to each thing in a schema, by its kind and its name; that of the schema itself is empty."""
+    found: dict[tuple[str, str], _Rights] = {}
+    for kind, name, owner, privilege, role, passes_on in connection.execute(_RIGHTS, [schema]).fetchall():
+        rights = found.setdefault((kind, name), _Rights(owner, {}))
+        if privilege is not None:
+            # Several may have given it to the same role.
+            rights.granted[privilege, role] = rights.granted.get((privilege, role), False) or passes_on
+    return found
+
+
+def _place(schema: str, name: str) -> str:
+    return f"{schema}.{name}" if name else schema
+
+
+def _alter(connection: Connection, statement: str) -> None:
+    # As bytes: all parts are the server's own, with quotes where they need them.
+    connection.execute(statement.encode())
 
 
 def _insert(connection: Connection, made: str, table: str, found: Iterable[Row]) -> None:

@@ -26,7 +26,7 @@ from holdfast.storage.records import ChunkHash
 
 _PAGE: Final = 500
 
-_KEYS: Final = {
+KEYS: Final = {
     "header": ("key",),
     "sessions": ("number",),
     "branches": ("session", "name"),
@@ -56,9 +56,9 @@ _SEQUENCES: Final = (
 
 
 @contextmanager
-def inspected(connection: Connection) -> Iterator[RowInspection]:
+def inspected(connection: Connection, url: str) -> Iterator[RowInspection]:
     """Look at a store through a connection that nobody else uses."""
-    begin(connection)
+    begin(connection, url)
     try:
         yield inspection(connection)
     finally:
@@ -122,7 +122,7 @@ class PostgresTables:
             return read_chunks(self._connection, names)
 
     def _each(self, table: str, columns: str) -> Iterator[Row]:
-        keys = _KEYS[table]
+        keys = KEYS[table]
         names = ", ".join(keys)
         after: Row | None = None
         while True:

@@ -9,15 +9,24 @@ from typing import Final
 
 import psycopg
 
-from holdfast.backends.postgres.errors import is_lost, translated
+from holdfast.backends.postgres.creation import check_entry
+from holdfast.backends.postgres.errors import is_lost, is_retryable, translated
 from holdfast.backends.postgres.pooling import Pool
 from holdfast.backends.postgres.read import Connection, PostgresReader
 from holdfast.backends.rules import store_damaged
 
+_FIRST_PAUSE: Final = 0.002
+_LONGEST_PAUSE: Final = 0.1
+"""Of a second, before another look where nothing but time helps."""
+
 # One trip to the server: without parameters, a text may hold several statements. A transaction sees the store as it is
 # at its first statement that reads, so that one comes now. It reads one of our tables, because the lock on that keeps a
 # rebuild from putting other tables under the same names while somebody looks at this moment.
-_BEGIN: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT 1 FROM header LIMIT 1"
+# And it says whether this version of the code can read the rest.
+_BEGIN: Final = (
+    "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; "
+    "SELECT key, value, seal FROM header ORDER BY key = 'version' DESC LIMIT 1"
+)
 
 
 class View:
@@ -52,23 +61,29 @@ class View:
 
     def _open(self) -> Connection:
         deadline = time.monotonic() + self._timeout
+        pause = _FIRST_PAUSE
         while True:
             self._lease = self._pool.connection()
             self._connection = self._lease.__enter__()
             try:
                 with translated(self._url):
-                    has_begun = begin(self._connection)
+                    has_begun = begin(self._connection, self._url)
             except BaseException as error:
                 self._give_back(error)
-                # After a restart of the server the pool may hold several that are lost; each is met once.
-                if not is_lost(error) or time.monotonic() >= deadline:
+                if not (is_lost(error) or is_retryable(error.__cause__)) or time.monotonic() >= deadline:
                     raise
+                # After a restart of the server the pool may hold several that are lost; each is met once.
+                if is_lost(error):
+                    continue
             else:
                 if has_begun:
                     return self._connection
                 self._give_back()
                 if time.monotonic() >= deadline:
                     raise store_damaged(self._url, "its header is empty")
+            # Rows that are about to come, or a standby that is catching up, need no thousand questions a second.
+            time.sleep(min(pause, max(deadline - time.monotonic(), 0)))
+            pause = min(2 * pause, _LONGEST_PAUSE)
 
     def _open_again(self) -> Connection:
         self._give_back()
@@ -87,15 +102,21 @@ class View:
             lease.__exit__(type(error) if error else None, error, None)
 
 
-def begin(connection: Connection) -> bool:
+def begin(connection: Connection, url: str) -> bool:
     """Open a read transaction; False where it shows a moment before the tables were filled.
+
+    Raises:
+        UnsupportedError: The tables are of another version.
 
     Somebody who waits for the lock of a rebuild has chosen the moment before, and then finds the tables of afterwards,
     in which nothing is from that moment.
     """
     answers = connection.execute(_BEGIN, prepare=False)
     answers.nextset()
-    return answers.fetchone() is not None
+    row = answers.fetchone()
+    if row is not None:
+        check_entry(row, url)
+    return row is not None
 
 
 def end(connection: Connection) -> bool:

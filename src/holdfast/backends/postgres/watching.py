@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, LiteralString
+from weakref import WeakSet
 
 import psycopg
 from psycopg import sql
@@ -29,7 +30,7 @@ from holdfast.backends.postgres.pooling import Pool
 from holdfast.backends.postgres.read import NEWEST_POSITION, Connection
 from holdfast.backends.rows import Row
 from holdfast.backends.rules import store_closed
-from holdfast.errors import ErrorCode, HoldfastError
+from holdfast.errors import ErrorCode, HoldfastError, UnsupportedError
 
 _LOOK_EVERY: Final = 0.5
 """Seconds between two looks of one who is not woken."""
@@ -76,6 +77,7 @@ class Watcher:
         self._channel = sql.Identifier(f"holdfast:{address.schema}")
         # One look at a time: the others learn from it.
         self._looking = threading.Lock()
+        self._primaries: WeakSet[Connection] = WeakSet()
         self._settled = 0
         self._unsettled: tuple[int, set[str]] | None = None
         self._changed = threading.Condition()
@@ -136,10 +138,26 @@ class Watcher:
     def _look(self, after: int) -> tuple[int, bool, bool]:
         """The highest position that has settled, whether a checkpoint came up to it, and whether it is the last one."""
         with self._looking, self._pool.connection() as connection, translated(self._url):
+            self._check_primary(connection)
             self._settle(connection)
             settled = self._settled
             has_come = settled > after and _ask(connection, _HAS_ANY, after, settled)[0][0]
             return settled, has_come, self._unsettled is None
+
+    def _check_primary(self, connection: Connection) -> None:
+        """Refuse a standby: there the sequence runs ahead of the commits, and the locks of writers are not seen."""
+        # A primary does not become a standby while a connection to it lives. The other way round it happens.
+        if connection in self._primaries:
+            return
+        ((is_standby,),) = _ask(connection, "SELECT pg_is_in_recovery()")
+        if is_standby:
+            raise UnsupportedError(
+                f"{self._url} is a standby, where new checkpoints cannot be waited for without missing some",
+                code=ErrorCode.NOT_SUPPORTED,
+                hint="watch on the primary: name all servers in the URL, with target_session_attrs=read-write",
+                url=self._url,
+            )
+        self._primaries.add(connection)
 
     def _settle(self, connection: Connection) -> None:
         if self._unsettled is None:
@@ -228,8 +246,8 @@ class Ear:
             with self._pool.dedicated() as connection:
                 self._listen(connection)
         except (HoldfastError, psycopg.Error) as error:
-            # A server that went away comes back. Where the role may not write, or on a standby, it goes no better the
-            # next time. Either way those who wait look for themselves.
+            # A server that went away comes back. Where the role may not write, it goes no better the next time. Either
+            # way those who wait look for themselves.
             gone = isinstance(error, HoldfastError) and error.code is ErrorCode.SERVER_GONE
             for_good = not gone and not is_lost(error)
         finally:

@@ -38,8 +38,6 @@ STALE = "HF409"
 """What `apply` says where the session, a branch or a row is not as the writer knew it."""
 UNFOUNDED = "HF412"
 """What it says where a chunk was packed to stand on one that is not there, or left out and is not there."""
-UPGRADED = "HF426"
-"""What it says to a writer of another version."""
 
 _APPLY = (
     "SELECT positions, stored, watched FROM apply(%s, %s, %s, %s::json, %b::bytea, %s::json, %b::bytea[], "
@@ -233,7 +231,7 @@ def _apply(connection: Connection, batch: Batch, chunks: Sequence[PackedChunk], 
             VERSION,
             number,
             None if current is None else rows.session_row(number, current)[-1],
-            None if session is current else json.dumps(session_columns(number, session)),
+            None if session is current else json.dumps(session_columns(number, session), ensure_ascii=False),
             _to_check(batch),
             _json([_move(session.id, move, batch.at) for move in batch.moves]) or "[]",
             *columns,

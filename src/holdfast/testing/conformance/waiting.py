@@ -6,7 +6,11 @@ import queue
 import threading
 import time
 
+import pytest
+
+from holdfast.errors import ConflictError
 from holdfast.storage.ports import Backend
+from holdfast.storage.records import Query
 from holdfast.testing.conformance.contract import Contract, commit_all
 from holdfast.testing.conformance.views import PATIENCE, elsewhere
 from holdfast.testing.rows import batch, history, removal, save
@@ -64,3 +68,18 @@ class WaitingContract(Contract):
             return woken.get(timeout=PATIENCE)
         except queue.Empty:
             return None
+
+    def test_a_turn_is_a_courtesy(self, backend: Backend) -> None:
+        """Whoever has one commits as usual, an error comes out as it is, and commits of others go on meanwhile."""
+        with backend.turn("work"):
+            commit_all(backend, save("a"))
+            elsewhere(lambda: backend.commit(save("b", after="a")))
+        with pytest.raises(ConflictError), backend.turn("work"):
+            backend.commit(save("c", after="a"))
+        with backend.reader() as reader:
+            assert [row.seq for row in reader.checkpoints(Query())] == [2, 1]
+
+    def test_turns_of_other_sessions_are_had_at_the_same_time(self, backend: Backend) -> None:
+        """Also by the same thread."""
+        with backend.turn("one"), backend.turn("two"):
+            commit_all(backend, save("a", session="one"), save("b", session="two"))

@@ -1,0 +1,180 @@
+"""Keeping everybody out without holding them up; versions; and tables without what was removed."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+
+import psycopg
+import pytest
+
+import holdfast
+from holdfast.backends.header import sealed
+from holdfast.backends.postgres import PostgresBackend
+from holdfast.backends.postgres.creation import VERSION
+from holdfast.errors import ErrorCode, HoldfastError
+from holdfast.testing.rows import save
+
+SECRET = "xyzzy-this-must-go"
+
+
+@contextmanager
+def refused(code):
+    with pytest.raises(HoldfastError) as caught:
+        yield
+    assert caught.value.code is code
+
+
+def connect(url, **options):
+    return psycopg.connect(url, options="-c search_path=holdfast", **options)
+
+
+def upgrade(url):
+    """What a migration of a newer version leaves behind."""
+    with connect(url) as connection:
+        _, value, seal = sealed("version", str(VERSION + 1))
+        connection.execute("UPDATE header SET value = %s, seal = %s WHERE key = 'version'", [value, seal])
+        ((text,),) = connection.execute("SELECT pg_get_functiondef('enter'::regproc)").fetchall()
+        connection.execute(text.replace(f"version <> {VERSION}", f"version <> {VERSION + 1}").encode())
+        connection.execute("ALTER TABLE checkpoints ADD COLUMN later bigint")
+
+
+@pytest.fixture
+def store(postgres_url):
+    with holdfast.open(postgres_url, timeout=2.0) as store:
+        store.session("s").save({"a": 1}, SECRET)
+        yield store
+
+
+def test_a_store_of_a_newer_version_is_not_repaired(postgres_url, store):
+    upgrade(postgres_url)
+    with refused(ErrorCode.FORMAT_TOO_NEW), holdfast.open(postgres_url, damaged=True) as damaged:
+        damaged.repair()
+    with refused(ErrorCode.FORMAT_TOO_NEW):
+        store.repair()
+    with connect(postgres_url) as connection:
+        assert connection.execute("SELECT count(*) FROM checkpoints").fetchone() == (1,)
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda store: store.session("s").save({"a": 2}),
+        lambda store: store.session("s").load(),
+        lambda store: store.session("s").log(),
+        lambda store: store.gc(keep_days=0),
+        lambda store: store.forget(session="s"),
+        lambda store: store.verify(),
+    ],
+    ids=["save", "load", "log", "gc", "forget", "verify"],
+)
+def test_a_program_that_was_running_during_an_upgrade_is_refused(postgres_url, store, work):
+    upgrade(postgres_url)
+    with refused(ErrorCode.FORMAT_TOO_NEW):
+        work(store)
+
+
+def test_a_collection_that_waits_for_a_slow_commit_stops_no_other(postgres_url, store):
+    with connect(postgres_url) as slow:
+        slow.execute("SELECT enter(%s)", [VERSION])
+        failures = []
+
+        def collect():
+            try:
+                store.gc(keep_days=0)
+            except HoldfastError as error:
+                failures.append(error.code)
+
+        collecting = threading.Thread(target=collect)
+        collecting.start()
+        session = store.session("busy")
+        saved = 0
+        while collecting.is_alive():
+            # Each would fail after two seconds, if it stood in the queue behind the collection.
+            session.save({"n": saved})
+            saved += 1
+        collecting.join()
+        assert saved > 3
+    assert failures in ([], [ErrorCode.STORE_LOCKED])
+
+
+def test_forget_that_waits_for_a_reader_stops_no_other(postgres_url, store):
+    with connect(postgres_url) as application:
+        application.execute("SELECT count(*) FROM checkpoints")
+        failures = []
+
+        def forget():
+            try:
+                store.forget(session="s")
+            except HoldfastError as error:
+                failures.append(error.code)
+
+        store.session("other").save({"b": 1})
+        forgetting = threading.Thread(target=forget)
+        forgetting.start()
+        loads = 0
+        while forgetting.is_alive():
+            assert store.session("other").load() == {"b": 1}
+            loads += 1
+        forgetting.join()
+        assert loads > 3
+    assert failures == [ErrorCode.STORE_LOCKED]
+    # It is gone for every reader; asked again, it cleans the tables.
+    with refused(ErrorCode.SESSION_MISSING):
+        store.forget(session="s")
+
+
+def test_forget_says_so_where_somebody_may_still_read_what_was_removed(postgres_url, store):
+    with psycopg.connect(postgres_url) as application:
+        application.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        application.execute("SELECT 1")
+        with refused(ErrorCode.STORE_LOCKED):
+            store.forget(session="s")
+    with refused(ErrorCode.SESSION_MISSING):
+        store.forget(session="s")
+
+
+def test_forget_says_so_where_the_role_does_not_own_the_tables(postgres, postgres_url, store):
+    role = postgres.create_role()
+    with connect(postgres_url) as connection:
+        connection.execute(f"GRANT USAGE ON SCHEMA holdfast TO {role.name}")
+        connection.execute(f"GRANT ALL ON ALL TABLES IN SCHEMA holdfast TO {role.name}")
+        connection.execute(f"GRANT ALL ON ALL SEQUENCES IN SCHEMA holdfast TO {role.name}")
+    database = postgres_url.rpartition("/")[2].partition("?")[0]
+    with (
+        holdfast.open(postgres.url(database, role), create=False) as theirs,
+        refused(ErrorCode.PERMISSION_DENIED),
+    ):
+        theirs.forget(session="s")
+
+
+def test_what_was_forgotten_is_not_in_the_statistics(postgres_url, store):
+    for number in range(50):
+        store.session("s").save({"a": number}, f"{SECRET} {number % 3}", tags=[SECRET])
+    with connect(postgres_url, autocommit=True) as connection:
+        connection.execute("ANALYZE")
+        store.forget(session="s")
+        kept = connection.execute(
+            "SELECT tablename, attname FROM pg_stats WHERE schemaname = 'holdfast' "
+            "AND (most_common_vals::text LIKE %s OR histogram_bounds::text LIKE %s)",
+            [f"%{SECRET}%"] * 2,
+        )
+        assert kept.fetchall() == []
+
+
+def test_a_dry_run_of_a_migration_waits_for_nobody(postgres_url, store):
+    with connect(postgres_url) as writer:
+        writer.execute("SELECT enter(%s)", [VERSION])
+        assert holdfast.migrate(postgres_url, dry_run=True, timeout=0.5).steps == ()
+
+
+def test_a_lock_that_cannot_be_had_is_an_error_after_the_timeout(postgres_url):
+    backend = PostgresBackend.open(postgres_url, durability="process", create=True, timeout=0.4)
+    backend.commit(save("a"))
+    with connect(postgres_url) as writer:
+        writer.execute("SELECT enter(%s)", [VERSION])
+        with refused(ErrorCode.STORE_LOCKED), backend.collection():
+            pass
+    with backend.collection() as collection:
+        collection.unneeded()
+    backend.close()
