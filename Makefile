@@ -25,7 +25,7 @@ demo: $(VENV)/.package ## Watch an agent get killed and carry on from its last c
 # One process per core. A process that is done takes over tests from one that is not: some tests take a hundred times as
 # long as others. What was skipped, and why, stands at the end.
 test: $(VENV)/.dev ## Run the whole test suite
-	$(BIN)/pytest --numprocesses logical --maxprocesses 8 --dist worksteal
+	$(BIN)/pytest --numprocesses logical --maxprocesses 8 --dist worksteal --durations 12
 
 check: lint types layers ## Everything that is checked without running the code
 	$(BIN)/python tools/errors_doc.py --check

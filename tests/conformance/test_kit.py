@@ -402,7 +402,7 @@ class MissesTheErased(MemoryBackend):
 
 
 class ScrubsTooMuch(MemoryBackend):
-    def scrub(self):
+    def scrub(self, *, dry_run=False):
         moment = self._writable()
         moment.position = 0
         moment.operations.clear()

@@ -1,4 +1,7 @@
-"""The PostgreSQL backend, against every sentence of the contract, with both durabilities, on a real server."""
+"""The PostgreSQL backend, against every sentence of the contract, on a real server.
+
+The durability is one setting of its connections (test_postgres_connecting.py), so that one of them is enough here.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,10 @@ import psycopg
 import pytest
 
 from holdfast.backends.postgres import PostgresBackend
-from holdfast.backends.postgres.connecting import Durability
 from holdfast.testing.conformance import BackendConformance
 
 
-class PostgresConformance(BackendConformance):
-    durability: Durability
-
+class TestPostgres(BackendConformance):
     @pytest.fixture
     def backend(self, postgres_place):
         self.address = postgres_place
@@ -21,7 +21,7 @@ class PostgresConformance(BackendConformance):
         backend.close()
 
     def open(self, *, create):
-        return PostgresBackend.open(self.address, durability=self.durability, create=create, timeout=10.0)
+        return PostgresBackend.open(self.address, durability="power", create=create, timeout=10.0)
 
     def reopen(self, backend):
         backend.close()
@@ -34,11 +34,3 @@ class PostgresConformance(BackendConformance):
                 "UPDATE checkpoints SET message = message || '!' WHERE id = %s", [checkpoint]
             )
             assert changed.rowcount == 1
-
-
-class TestPostgresThatSurvivesPowerCuts(PostgresConformance):
-    durability: Durability = "power"
-
-
-class TestPostgresThatSurvivesItsProcess(PostgresConformance):
-    durability: Durability = "process"

@@ -154,7 +154,8 @@ def test_32_threads_share_one_store(postgres_url):
 
         in_threads(*(partial(work, number) for number in range(THREADS)))
         # Threads beyond that waited for their turn.
-        assert len(connections(postgres_url)) <= 16
+        # And a few for the turns of those who lose a round.
+        assert len(connections(postgres_url)) <= 16 + 4
         for number in range(THREADS):
             check_session(store, f"own {number}", SAVES)
         log = store.session("all").log()

@@ -21,7 +21,7 @@ PROCESSES = 8
 _ALL_NIGHT = settings.default is not None and settings.default.max_examples >= NIGHTLY
 SAVES = 10_000
 # Here each save of one loses the round of the seven others, so that 10,000 take minutes.
-COUNTED = 10_000 if _ALL_NIGHT else 600
+COUNTED = 10_000 if _ALL_NIGHT else 400
 MANY_PROCESSES, MANY_THREADS, MANY_SESSIONS = 3, 16, 1_800
 SESSION = "one"
 

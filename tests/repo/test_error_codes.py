@@ -34,7 +34,12 @@ EXIT_CODES = {
     "BackendError": 8,
     "IntegrityError": 9,
 }
-EXIT_CODES_OF_THEIR_OWN = {"store-missing": 10, "store-locked": 11, "needs-confirmation": 20}
+EXIT_CODES_OF_THEIR_OWN = {
+    "store-missing": 10,
+    "database-missing": 10,
+    "store-locked": 11,
+    "needs-confirmation": 20,
+}
 
 
 def test_no_code_was_removed_and_every_new_one_is_listed():

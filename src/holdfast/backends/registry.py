@@ -27,6 +27,7 @@ _MISTYPED = re.compile(r"\s*postgres[\w+]*\s*(:|//)", re.IGNORECASE)
 _KNOWN = (
     "a folder, a file ending in .db, sqlite:///path, postgresql://user:password@host/database, or memory:"
 )
+_MEANT = "did you mean postgresql://user:password@host/database?"
 
 
 def connect(
@@ -44,7 +45,7 @@ def connect(
         UnsupportedError: It names one whose driver is not installed.
     """
     if _MISTYPED.match(str(target)) and not _is_server(target):
-        raise _bad_url("this is neither a path nor the URL of a PostgreSQL server")
+        raise _bad_url("this is neither a path nor the URL of a PostgreSQL server", _MEANT)
     if isinstance(target, str):
         _, separator, _ = target.partition("://")
         if target in ("memory:", "memory://"):
@@ -111,7 +112,8 @@ def _path_of_url(url: str) -> Path:
     path = url.removeprefix(_SQLITE)
     if path in (url, ""):
         # Only the scheme is shown: the rest may hold a password.
-        raise _bad_url(f"{url.partition(':')[0]!r} is not a kind of store")
+        scheme = url.partition(":")[0]
+        raise _bad_url(f"{scheme!r} is not a kind of store", _MEANT if _is_slip(scheme) else "")
     if "?" in path or "#" in path:
         raise _bad_url("sqlite:/// takes a path and no options")
     if "%" in path:
@@ -121,5 +123,23 @@ def _path_of_url(url: str) -> Path:
     return Path(path)
 
 
-def _bad_url(why: str) -> InvalidInputError:
-    return InvalidInputError(f"no store can be opened: {why}", code=ErrorCode.BAD_URL, hint=f"use {_KNOWN}")
+def url_of(place: str) -> str:
+    """The URL of a store that is not there, from what the error says about its place: a file, or a URL already."""
+    if _is_server(place):
+        return place
+    # What `_path_of_url` would take for something else.
+    return _SQLITE + place.replace("%", "%25").replace("?", "%3F").replace("#", "%23")
+
+
+def _is_slip(scheme: str) -> bool:
+    """Whether somebody who wrote this probably meant postgresql."""
+    # Slow to import, and only needed on the way to an error.
+    import difflib
+
+    return bool(difflib.get_close_matches(scheme.lower(), ["postgresql", "postgres"]))
+
+
+def _bad_url(why: str, hint: str = "") -> InvalidInputError:
+    return InvalidInputError(
+        f"no store can be opened: {why}", code=ErrorCode.BAD_URL, hint=hint or f"use {_KNOWN}"
+    )

@@ -251,7 +251,8 @@ def shown(path: str) -> str:
         near = os.path.relpath(path)
     except ValueError:  # another drive
         return path
-    return path if near.startswith("..") else near
+    # At the top everything is below, and a path without its slash is one from nowhere.
+    return path if near.startswith("..") or os.getcwd() == os.sep else near  # noqa: PTH109 - no pathlib at start
 
 
 def _flat(tree: Any) -> Iterable[tuple[tuple[str, ...], Any]]:

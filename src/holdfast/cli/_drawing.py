@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import IO, TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
-from holdfast.cli._opening import missing_session, session_of
+from holdfast.cli._opening import missing_session, session_of, why_empty
+from holdfast.cli._terminal import escape_controls
 
 if TYPE_CHECKING:
     from holdfast import Checkpoint, Store
@@ -190,4 +191,4 @@ def explain_nothing(store: Store, settings: Settings) -> None:
         raise missing_session(store, settings.session)
     if settings.branch is not None:
         session_of(store, settings).checkpoint()  # says what is missing, and what there is instead
-    settings.say("no checkpoints yet: holdfast create MESSAGE saves one")
+    settings.say(escape_controls(why_empty(store, settings)))

@@ -188,6 +188,8 @@ def parse_time(text: str, option: str, *, end: bool = False) -> tuple[datetime, 
         moment = parsed(words, end=end, what=option)
     except InvalidInputError as error:
         error.hint = error.hint.replace("write ", "write 30m, 1h, 2d, ", 1)
+        error.args = (str(error).replace(f"{words!r:.60}", f"{text!r:.60}", 1), *error.args[1:])
+        error.details["text"] = repr(text)[:60]
         raise
     try:
         assumed = datetime.fromisoformat(words).tzinfo is None

@@ -23,8 +23,11 @@ _SHOWN = 5
 
 
 @contextmanager
-def open_existing(settings: Settings, *, damaged: bool = False) -> Iterator[Store]:
-    """The store that the settings name, with `damaged` also one that cannot be read; NotFoundError where none is."""
+def open_existing(settings: Settings, *, damaged: bool = False, missing: str = "") -> Iterator[Store]:
+    """The store that the settings name, with `damaged` also one that cannot be read; NotFoundError where none is.
+
+    `missing` is the hint for that, where the store is named in another way than by --store.
+    """
     import holdfast
 
     try:
@@ -36,6 +39,7 @@ def open_existing(settings: Settings, *, damaged: bool = False) -> Iterator[Stor
         # Where damage is allowed for, the first look at the store comes only in the block.
         if error.code is ErrorCode.STORE_MISSING:
             _say_where(error, settings)
+            error.hint = missing or error.hint
         raise
 
 
@@ -113,6 +117,19 @@ def missing_session(store: Store, session: str) -> NotFoundError:
         session=session,
         candidates=near,
     )
+
+
+def why_empty(store: Store, settings: Settings | None) -> str:
+    """Why a session has no checkpoint: all were deleted, or none was saved. Without `settings`: of all sessions."""
+    if settings is not None and settings.session in (each.id for each in store.sessions()):
+        try:
+            session_of(store, settings).checkpoint()
+        except NotFoundError as error:
+            if error.code is ErrorCode.CHECKPOINT_MISSING:
+                from holdfast.cli._words import in_shell_words
+
+                return f"{error}: {in_shell_words(error.hint)}"
+    return "no checkpoints yet: holdfast create MESSAGE saves one"
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from holdfast.cli._terminal import escape_field, iso
 from holdfast.errors import ConflictError, ErrorCode, HoldfastError, NotFoundError
 
 if TYPE_CHECKING:
-    from holdfast import Session, Undone
+    from holdfast import Session, Store, Undone
     from holdfast.cli._settings import Settings
 
 
@@ -21,7 +21,7 @@ def reverse(settings: Settings, verb: Literal["undo", "redo"], *, dry_run: bool)
     """Undo or redo one operation, and print it."""
     with open_for(settings, dry_run=dry_run) as store:
         session = session_of(store, settings)
-        with _with_a_way_on(session, verb):
+        with _with_a_way_on(store, session, verb):
             undone = session.undo() if verb == "undo" else session.redo()
         url, branch = store.url, session.branch
     plan = {
@@ -49,7 +49,7 @@ def reverse(settings: Settings, verb: Literal["undo", "redo"], *, dry_run: bool)
 
 
 @contextmanager
-def _with_a_way_on(session: Session, verb: str) -> Iterator[None]:
+def _with_a_way_on(store: Store, session: Session, verb: str) -> Iterator[None]:
     """Where an operation cannot be reversed, say which one, and what leads on all the same."""
     try:
         yield
@@ -58,7 +58,10 @@ def _with_a_way_on(session: Session, verb: str) -> Iterator[None]:
             raise
         if (number := _number(session, error)) is not None:
             error.args = (f"{verb} stops at operation {number}: {error}", *error.args[1:])
-        error.hint += "; holdfast restore REF always works, holdfast timeline shows each REF ('#3' is one)"
+        if store.find(session=session.id, limit=1):
+            error.hint += (
+                "; holdfast restore REF always works, holdfast timeline shows each REF ('#3' is one)"
+            )
         raise
 
 

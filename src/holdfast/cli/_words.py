@@ -36,7 +36,8 @@ _WORDS = (
     (r"use store\.session\('([^']*)'\)", r"--session \1"),
     (r"(its branches are: .*)$", r"\1; holdfast switch NAME goes to one"),
     (r"save\(\) makes the first one", "holdfast create MESSAGE saves the first one"),
-    (r"save\(\) starts it again", "holdfast create MESSAGE starts it again, holdfast undo brings them back"),
+    (r"save\(\) starts it again", "holdfast create MESSAGE starts it again"),
+    (r"s\.undo\(\) brings them back", "holdfast undo brings them back"),
     (
         r"pass message= or metadata=, or use tag\(\) for labels",
         "give --message or --metadata; tag sets labels",

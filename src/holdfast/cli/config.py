@@ -27,7 +27,7 @@ from holdfast.cli._group import HoldfastCommand
 from holdfast.cli._render import Column, data, document, json_text, table
 from holdfast.cli._settings import Settings, pass_settings_alone
 from holdfast.cli._terminal import escape_controls, escape_field
-from holdfast.errors import ErrorCode, InvalidInputError, NotFoundError
+from holdfast.errors import ErrorCode, InvalidInputError, NotFoundError, UnsupportedError
 
 HELP = """Show settings, or change one.
 
@@ -227,6 +227,15 @@ def _tell(settings: Settings, file: ConfigFile, key: str, change: tuple[Any, Any
 
 def _of_store(settings: Settings) -> ConfigFile:
     path = store_config(settings.store)
+    if path is None and settings.store:
+        is_server = "://" in settings.store.removeprefix("sqlite:///")
+        raise UnsupportedError(
+            "a store on a server has no settings file"
+            if is_server
+            else "only a store in a folder has a settings file",
+            code=ErrorCode.NOT_SUPPORTED,
+            hint="--user changes your own settings; those of a project stand in pyproject.toml, in [tool.holdfast]",
+        )
     if path is None or not os.path.isdir(os.path.dirname(path)):  # noqa: PTH112, PTH120 - as in _config_files
         raise NotFoundError(
             "there is no store here whose settings could be changed",

@@ -59,7 +59,7 @@ def command(
         # Typed before the command.
         sessions = (settings.session, *sessions)
     settings.store = source
-    with open_existing(settings) as store:
+    with open_existing(settings, missing="name the store to copy as SOURCE") as store:
         for each in sessions:
             if not any(info.id == each for info in store.sessions()):
                 raise missing_session(store, each)
@@ -100,7 +100,7 @@ def _write(settings: Settings, report: CopyReport) -> None:
     lines = [
         ("sessions", said or "none"),
         ("checkpoints", f"{report.checkpoints:,} {would}copied"),
-        ("chunks", f"about {size}" if report.dry_run else f"{report.chunks:,} sent, {size}"),
+        ("size", f"about {size}") if report.dry_run else ("chunks", f"{report.chunks:,} sent, {size}"),
     ]
     if report.changed:
         lines.insert(2, ("changed", f"{counted(report.changed, 'checkpoint')} {would}brought up to date"))
@@ -112,7 +112,8 @@ def _write(settings: Settings, report: CopyReport) -> None:
         "checkpoints": report.checkpoints,
         "changed": report.changed,
         "removed": report.removed,
-        "chunks": report.chunks,
+        # Which of them the target has already is only known once they are sent.
+        **({} if report.dry_run else {"chunks": report.chunks}),
         "bytes": report.bytes,
     }
     figures(settings, fields, lines)

@@ -16,7 +16,7 @@ from holdfast.cli._completing import RefArgument, complete_tag
 from holdfast.cli._figures import newest_shown
 from holdfast.cli._group import HoldfastCommand
 from holdfast.cli._input import STATUSES, moment_of
-from holdfast.cli._opening import missing_session, naming_candidates, open_existing, session_of
+from holdfast.cli._opening import missing_session, naming_candidates, open_existing, session_of, why_empty
 from holdfast.cli._paging import paging
 from holdfast.cli._render import checkpoint_rows, document
 from holdfast.cli._settings import Settings, pass_settings
@@ -129,7 +129,7 @@ def _explain_nothing(
     if not all_sessions and settings.session not in known and (known or named or asked):
         raise missing_session(store, settings.session)
     if not asked:
-        nothing = f"nothing is in {ref}" if ref else "no checkpoints yet: holdfast create MESSAGE saves one"
+        nothing = f"nothing is in {ref}" if ref else why_empty(store, None if all_sessions else settings)
         settings.say(escape_controls(nothing))
         return
     listed = " ".join(f"--{name} {value}" for name, value in asked.items())

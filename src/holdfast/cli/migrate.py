@@ -23,7 +23,9 @@ Examples:
 """
 
 
-@click.command("migrate", cls=HoldfastCommand, short_help="Bring a store to this version", help=HELP)
+@click.command(
+    "migrate", cls=HoldfastCommand, short_help="Bring a store to the version of this program", help=HELP
+)
 @dry_run_option
 @pass_settings
 def command(settings: Settings, *, dry_run: bool) -> None:

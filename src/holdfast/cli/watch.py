@@ -6,6 +6,7 @@ seconds. With --json each line is a JSON object of its own.
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,7 @@ from holdfast.cli._terminal import (
     terminal_width,
     text_width,
 )
-from holdfast.errors import InvalidInputError, NotFoundError
+from holdfast.errors import ErrorCode, InvalidInputError, NotFoundError
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -40,6 +41,9 @@ _PAGE = 1000
 
 _SESSION = 16
 """Columns for the name of a session: rows come one by one, so that no wider one is known yet."""
+
+_REF = re.compile(r"[@#]|tag:|[0-9a-f]{4,}$", re.IGNORECASE)
+"""What can be nothing but a ref; any other word could have been meant as a time."""
 
 HELP = """Show checkpoints as they are saved, by any process: of every session, or with --session of one.
 
@@ -106,6 +110,8 @@ def _after(store: Store, settings: Settings, ref: str, *, since: bool) -> Checkp
             return session_of(store, settings).checkpoint(ref)
     except (NotFoundError, InvalidInputError) as error:
         if since:
+            if error.code in (ErrorCode.CHECKPOINT_MISSING, ErrorCode.BAD_REF) and not _REF.match(ref):
+                error.args = (f"--since: {ref!r:.60} is neither a time nor a ref: {error}", *error.args[1:])
             error.hint += "; a time is written 30m, 1h, 2d, '2 hours ago' or 2026-11-15"
         raise
 

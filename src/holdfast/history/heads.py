@@ -7,7 +7,7 @@ from typing import NoReturn
 from holdfast.errors import ErrorCode, IntegrityError, NotFoundError
 from holdfast.history.unresolved import SHOWN, did_you_mean, near
 from holdfast.storage.ports import Reader
-from holdfast.storage.records import CheckpointId, CheckpointRow
+from holdfast.storage.records import CheckpointId, CheckpointRow, Query
 
 
 def find_head(reader: Reader, session: str, branch: str) -> CheckpointRow | None:
@@ -32,6 +32,21 @@ def row_of(reader: Reader, checkpoint: CheckpointId, what: str) -> CheckpointRow
     return row
 
 
+def _can_undo(reader: Reader, session: str) -> bool:
+    """Whether an undo has something to bring back: neither gc nor a forget took it for good."""
+    # Only on the way to an error.
+    from holdfast.history.undoing import Log, next_undo
+
+    row = reader.session(session)
+    if row is None or not reader.checkpoints(Query(session=session, include_hidden=True, limit=1)):
+        return False
+    try:
+        next_undo(Log(reader, row))
+    except (NotFoundError, IntegrityError):
+        return False
+    return True
+
+
 def missing_head(reader: Reader, session: str, branch: str) -> NoReturn:
     """Raise the NotFoundError that says why a branch has no head, and what there is instead."""
     if reader.session(session) is None:
@@ -48,7 +63,8 @@ def missing_head(reader: Reader, session: str, branch: str) -> NoReturn:
         raise NotFoundError(
             f"every checkpoint of session {session!r} was deleted",
             code=ErrorCode.CHECKPOINT_MISSING,
-            hint="save() starts it again",
+            hint="save() starts it again"
+            + (", s.undo() brings them back" if _can_undo(reader, session) else ""),
             session=session,
         )
     close = near(branch, names)

@@ -150,8 +150,10 @@ def resolve(
         if steps == parsed.back:
             return row
         steps += 1
+    far = "1 step" if parsed.back == 1 else f"{parsed.back} steps"
+    there = {1: "is none", 2: "is only 1"}.get(steps, f"are only {steps - 1}")
     raise NotFoundError(
-        f"{parsed.text} goes {parsed.back} steps back, and there are only {steps - 1} before {start.id.hex()[:12]}",
+        f"{parsed.text} goes {far} back, and there {there} before {start.id.hex()[:12]}",
         code=ErrorCode.HISTORY_TOO_SHORT,
         hint=LOOK,
         session=session,

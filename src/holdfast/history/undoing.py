@@ -19,7 +19,7 @@ from holdfast.errors import ErrorCode, IntegrityError, NotFoundError
 from holdfast.history.oplog import recorded
 from holdfast.history.unresolved import time_text
 from holdfast.storage.ports import Reader
-from holdfast.storage.records import Operation, SessionRow
+from holdfast.storage.records import Operation, Query, SessionRow
 
 _PASSED_OVER = frozenset({"retire", "gc"})
 _ENDS = frozenset({"forget", "repair"})
@@ -75,6 +75,14 @@ class Log:
             )
         return replaces - 1
 
+    def instead_of_undo(self) -> str:
+        """What to do about a save, which is no operation."""
+        if len(self._reader.checkpoints(Query(session=self.session.id, limit=2))) < 2:
+            return "saves are not undone: s.delete('@') removes the newest one"
+        return (
+            "saves are not undone: s.restore('@-') goes back before the newest one, s.delete('@') removes it"
+        )
+
     def _has(self, number: int) -> bool:
         found = self._reader.operations(self.session.id, after=number - 1)
         return bool(found) and found[0].number == number
@@ -122,7 +130,7 @@ def next_undo(log: Log) -> Operation:
         raise NotFoundError(
             f"session {log.session.id!r} has no operation that can be undone",
             code=ErrorCode.NOTHING_TO_UNDO,
-            hint="saves are not undone: s.restore('@-') goes back before the newest one, s.delete('@') removes it",
+            hint=log.instead_of_undo(),
             session=log.session.id,
         )
     if entry.kind in _ENDS:

@@ -228,11 +228,14 @@ class Backend(Protocol):
         """Remove a session with its branches, checkpoints and log, for good; its chunks wait for a `Collection`."""
         ...
 
-    def scrub(self) -> None:
+    def scrub(self, *, dry_run: bool = False) -> None:
         """Make sure that nothing which was removed can still be found in the files of the store.
 
+        With `dry_run` nothing is changed: it only raises where this can never be done here.
+
         Raises:
-            BackendError: Somebody still reads an older moment (`store-locked`); call it again later.
+            BackendError: Somebody still reads an older moment (`store-locked`); call it again later. Or the rights for
+                it are missing (`permission-denied`).
         """
         ...
 

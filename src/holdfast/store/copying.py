@@ -18,7 +18,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
-from holdfast.backends.registry import connect
+from holdfast.backends.registry import connect, url_of
 from holdfast.errors import ConflictError, ErrorCode, InvalidInputError, NotFoundError
 from holdfast.storage.ports import Backend, Reader
 from holdfast.storage.records import BranchRow, CheckpointRow, ChunkHash, Query, SessionRow
@@ -148,13 +148,13 @@ def _checked(target: object) -> Any:
     return target
 
 
-def _stand_in(path: str) -> Backend:
+def _stand_in(place: str) -> Backend:
     from holdfast.backends.memory import MemoryBackend
 
     class NotMadeYet(MemoryBackend):
         @property
         def url(self) -> str:
-            return f"sqlite:///{path}"
+            return url_of(place)
 
     return NotMadeYet()
 

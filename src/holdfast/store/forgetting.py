@@ -39,6 +39,8 @@ def forget(
     backend: Backend, session: str, refs: Sequence[str | Checkpoint], *, now: int, dry_run: bool = False
 ) -> ForgetReport:
     """Forget a whole session, or some of its checkpoints; see `Store.forget`."""
+    # First of all: where the bytes could not be cleared afterwards, nothing may be removed either.
+    backend.scrub(dry_run=True)
     try:
         with backend.reader() as reader:
             if reader.session(session) is None:

@@ -37,7 +37,7 @@ def open_store(
         durability: "power": a save that returned survives a power cut. "process": it survives the death of the
             process, and a power cut may take the newest saves; the store stays whole in both.
         create: Make the store if there is none; otherwise that is a NotFoundError.
-        timeout: How many seconds to wait for another writer.
+        timeout: How many seconds to wait for another writer, and for a server that does not answer.
         app_version: The version of the application, written into each checkpoint.
         damaged: Open a store whose first pages are damaged, for `verify`, `repair` and `recover`: whatever else is
             asked of it may still be an IntegrityError.

@@ -78,9 +78,11 @@ class Rehearsal:
         del session
         _refuse()
 
-    def scrub(self) -> None:
-        """Refused."""
-        _refuse()
+    def scrub(self, *, dry_run: bool = False) -> None:
+        """See `Backend.scrub`; without `dry_run` it is refused."""
+        if not dry_run:
+            _refuse()
+        self._backend.scrub(dry_run=True)
 
     def rebuild(self, plan: Callable[[Inspection], Rebuilt | None]) -> str | None:
         """Refused."""

@@ -162,9 +162,12 @@ class FaultyBackend:
         """See `Backend.erase_session`."""
         self._plan.run("erase_session", self._inner.erase_session, session)
 
-    def scrub(self) -> None:
+    def scrub(self, *, dry_run: bool = False) -> None:
         """See `Backend.scrub`."""
-        self._plan.run("scrub", self._inner.scrub)
+        if dry_run:
+            self._inner.scrub(dry_run=True)
+        else:
+            self._plan.run("scrub", self._inner.scrub)
 
     def inspect(self) -> AbstractContextManager[Inspection]:
         """See `Backend.inspect`."""

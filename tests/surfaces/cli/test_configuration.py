@@ -490,3 +490,31 @@ def test_every_setting_is_described_in_the_reference():
     text = section("holdfast config")
     for key in SETTINGS:
         assert f"`{key}`" in text
+
+
+@pytest.mark.parametrize(
+    ("store", "said"),
+    [
+        ("postgresql://ada:plugh@db.example/agents", "a store on a server has no settings file"),
+        ("notes.db", "only a store in a folder has a settings file"),
+    ],
+)
+@pytest.mark.parametrize("words", [["color", "never"], ["color", "--unset"]])
+def test_a_store_without_a_folder_has_no_settings_of_its_own(run, home, store, said, words):
+    for where, env in ((["--store", store], {}), ([], {"HOLDFAST_STORE": store})):
+        result = run("config", *words, *where, env=env)
+
+        assert result.exit_code == 6
+        assert f"error: {said}" in result.stderr
+        assert "--user" in result.stderr
+        assert "pyproject.toml" in result.stderr
+        assert "init" not in result.stderr
+        assert "plugh" not in result.stderr
+    assert list(home.iterdir()) == []
+
+
+def test_paths_are_whole_where_everything_is_below(run, monkeypatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/nowhere/settings")
+    monkeypatch.chdir("/")
+
+    assert "looked for: /nowhere/settings/holdfast/config.toml\n" in run("config", "--explain").stderr

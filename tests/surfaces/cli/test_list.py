@@ -257,3 +257,14 @@ def test_a_range_goes_with_filters_and_not_with_other_sessions(run):
     assert run("list", "nope..@").exit_code == 4
     assert "did you mean other?" in run("list", "#1..@", "--session", "othr").stderr
     assert run("list", "@", "--all-sessions").exit_code == run("list", "@", "--sessions").exit_code == 2
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize("time", ["1x", "@{1x}", "@{soon}", "  1x"])
+def test_what_is_no_time_is_repeated_as_it_was_typed(run, time):
+    for command in ("list", "timeline"):
+        result = run(command, "--since", time)
+        assert f"error: --since: {time!r} is not a time: " in result.stderr
+        assert json.loads(run(command, "--since", time, "--json").stderr)["error"]["details"]["text"] == repr(
+            time
+        )

@@ -249,3 +249,20 @@ def test_what_comes_later_follows_what_was_saved_since(home, store):
         child.terminate()
 
     assert (first.split("\t")[9], second.split("\t")[9]) == ("before\n", "later\n")
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize("word", ["1x", "soonish", "not a ref"])
+def test_what_could_have_been_either_is_called_neither(run, word):
+    result = run("watch", "--since", word, "--timeout", "0")
+
+    assert f"error: --since: {word!r} is neither a time nor a ref: " in result.stderr
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize("words", [["--since", "#99"], ["--since", "tag:none"], ["--after", "1x"]])
+def test_what_can_only_be_a_ref_is_taken_for_one(run, words):
+    result = run("watch", *words, "--timeout", "0")
+
+    assert result.exit_code == 4
+    assert "neither" not in result.stderr

@@ -154,7 +154,7 @@ def test_no_such_role(postgres):
 def test_no_such_database(postgres):
     error = refused(postgres.url("nowhere"))
     assert error.code is ErrorCode.DATABASE_MISSING
-    assert error.exit_code == 4
+    assert error.exit_code == 10
     assert "createdb" in error.hint
 
 

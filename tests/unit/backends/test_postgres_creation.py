@@ -309,3 +309,36 @@ def test_a_sqlite_store_needs_no_migration(tmp_path):
     with pytest.raises(HoldfastError) as caught:
         holdfast.migrate(tmp_path / "none.db")
     assert caught.value.code is ErrorCode.STORE_MISSING
+
+
+def as_reader(postgres, url):
+    """The URL of somebody who may only read that store."""
+    role = postgres.create_role()
+    with psycopg.connect(url, autocommit=True) as connection:
+        for grant in ("USAGE ON SCHEMA holdfast", "SELECT ON ALL TABLES IN SCHEMA holdfast"):
+            connection.execute(f'GRANT {grant} TO "{role.name}"')
+    return postgres.url(url.rpartition("/")[2], role)
+
+
+def test_a_store_that_is_up_to_date_asks_for_no_right_but_to_read(postgres, postgres_url):
+    opened(postgres_url).close()
+
+    assert holdfast.migrate(as_reader(postgres, postgres_url)).steps == ()
+
+
+def test_a_store_that_is_up_to_date_is_not_locked(postgres_url):
+    opened(postgres_url).close()
+    with psycopg.connect(postgres_url) as other:
+        other.execute("LOCK TABLE holdfast.tags IN ACCESS SHARE MODE")
+
+        assert PostgresBackend.migrate(postgres_url, dry_run=False, timeout=0.5)[1] == []
+
+
+def test_a_migration_needs_the_rights_all_the_same(postgres, postgres_url, with_one_step_more):
+    opened(postgres_url).close()
+    reader = as_reader(postgres, postgres_url)
+    with_one_step_more()
+    with pytest.raises(HoldfastError) as caught:
+        holdfast.migrate(reader)
+    assert caught.value.code is ErrorCode.PERMISSION_DENIED
+    assert ("example",) not in columns(postgres_url)

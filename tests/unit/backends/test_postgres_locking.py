@@ -146,6 +146,7 @@ def test_forget_says_so_where_the_role_does_not_own_the_tables(postgres, postgre
         refused(ErrorCode.PERMISSION_DENIED),
     ):
         theirs.forget(session="s")
+    assert store.session("s").load() == {"a": 1}
 
 
 def test_what_was_forgotten_is_not_in_the_statistics(postgres_url, store):

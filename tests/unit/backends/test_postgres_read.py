@@ -237,7 +237,8 @@ def test_what_no_row_can_hold_is_not_found(store: PostgresBackend, text: str) ->
         assert list(reader.branches(text)) == []
         assert list(reader.sessions(agent=text)) == []
         for name in ("session", "branch", "agent", "project", "tag", "status", "trigger", "key"):
-            assert list(reader.checkpoints(Query(**{name: text}))) == []
+            asked: dict[str, Any] = {name: text}
+            assert list(reader.checkpoints(Query(**asked))) == []
         assert list(reader.checkpoints(Query(metadata=(((text,), "1"),)))) == []
         assert reader.session("work") is not None
 

@@ -184,3 +184,24 @@ def test_a_store_in_memory_does_not_load_the_driver() -> None:
         "connect('memory:', durability='power', create=True, timeout=1.0); sys.exit('apsw' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "postgresq://me:secret@host/db",
+        "postgresql:/me:secret@host/db",
+        "POSTGRESQL://me:secret@host/db",
+        "postgresql+psycopg://me:secret@host/db",
+        "posgresql://me:secret@host/db",
+        "postgers://me:secret@host/db",
+        "pgsql://me:secret@host/db",
+    ],
+)
+def test_what_looks_like_the_url_of_a_server_is_answered_with_the_right_one(target: str) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        opened(target)
+    assert caught.value.code is ErrorCode.BAD_URL
+    assert caught.value.hint == "did you mean postgresql://user:password@host/database?"
+    assert "secret" not in str(caught.value.to_dict())
+    assert "host/db" not in str(caught.value.to_dict())

@@ -468,3 +468,19 @@ def test_a_change_whose_reply_was_lost_is_not_made_twice(session, backend):
     assert session.delete("@").id == third.id
     assert session.checkpoint().id == second.id
     assert first.seq == 1
+
+
+@pytest.mark.parametrize(
+    ("saves", "ref", "said"),
+    [
+        (1, "@-", "@- goes 1 step back, and there is none before "),
+        (2, "@~2", "@~2 goes 2 steps back, and there is only 1 before "),
+        (3, "@~9", "@~9 goes 9 steps back, and there are only 2 before "),
+    ],
+)
+def test_how_far_back_history_goes_is_said_in_good_english(session, saves, ref, said):
+    for n in range(saves):
+        session.save({"n": n})
+    with pytest.raises(NotFoundError) as caught:
+        session.load(ref)
+    assert str(caught.value).startswith(said)

@@ -353,3 +353,12 @@ def test_the_async_session_goes_there_and_back(tmp_path):
             assert (await s.operations(limit=1))[0].summary == "undo of clear 4 checkpoints"
 
     asyncio.run(main())
+
+
+def test_a_first_checkpoint_has_nothing_before_it_to_go_back_to(session):
+    session.save({"n": 0})
+    with pytest.raises(NotFoundError) as caught:
+        session.undo()
+    assert caught.value.code is ErrorCode.NOTHING_TO_UNDO
+    assert "restore" not in caught.value.hint
+    assert "s.delete('@') removes the newest one" in caught.value.hint

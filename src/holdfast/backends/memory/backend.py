@@ -108,7 +108,7 @@ class MemoryBackend:
             self._open_moment()
             erase(self._writable(), session)
 
-    def scrub(self) -> None:
+    def scrub(self, *, dry_run: bool = False) -> None:  # noqa: ARG002 - the port's
         """Nothing is in any file."""
         with self._lock:
             self._open_moment()

@@ -30,7 +30,7 @@ from holdfast.backends.postgres.errors import (
     translated,
 )
 from holdfast.backends.postgres.pooling import Pool
-from holdfast.backends.postgres.scrubbing import scrub
+from holdfast.backends.postgres.scrubbing import check_owner, scrub
 from holdfast.backends.postgres.turns import Turns
 from holdfast.backends.postgres.view import View
 from holdfast.backends.postgres.watching import Watcher
@@ -221,12 +221,14 @@ class PostgresBackend:
 
         self._again(erase, is_retryable)
 
-    def scrub(self) -> None:
+    def scrub(self, *, dry_run: bool = False) -> None:
         """See `Backend.scrub`. Tables are written anew; the server's own log and its backups are not ours to clear."""
         self._recent = RecentChunks()
         with self._pool.dedicated() as connection, translated(self.url):
             creation.check_version(connection, self.url)
-            scrub(connection, self.url, timeout=self._timeout)
+            check_owner(connection, self.url)
+            if not dry_run:
+                scrub(connection, self.url, timeout=self._timeout)
 
     @contextmanager
     def inspect(self) -> Iterator[RowInspection]:

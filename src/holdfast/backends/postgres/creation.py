@@ -167,10 +167,13 @@ def migrate(connection: Connection, schema: str, where: str, *, dry_run: bool = 
         NotFoundError: There is no store (`store-missing`).
         UnsupportedError: The store is of a newer version (`format-too-new`).
     """
-    if dry_run:
-        return _steps(connection, schema, where)
+    # Without a lock: where there is nothing to do, nobody has to wait, and the right to read is enough.
+    steps = _steps(connection, schema, where)
+    if dry_run or not steps:
+        return steps
     # All tables, the one that readers lock first at the beginning: nobody meets a store that is half of each version.
-    with alone(connection, schema, tables=TABLES if _tables(connection, schema) else ()):
+    with alone(connection, schema, tables=TABLES):
+        # Again: another process may have taken them meanwhile.
         steps = _steps(connection, schema, where)
         for step in steps:
             _run(connection, step.text)

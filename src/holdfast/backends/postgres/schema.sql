@@ -131,20 +131,20 @@ CREATE TABLE chunks (
 -- It is compressed already.
 ALTER TABLE chunks ALTER COLUMN data SET STORAGE EXTERNAL;
 
--- The server's statistics hold values of columns. Plans do not need them here, and what was forgotten has to be gone.
-ALTER TABLE sessions ALTER id SET STATISTICS 0, ALTER agent SET STATISTICS 0, ALTER project SET STATISTICS 0,
-    ALTER current SET STATISTICS 0;
-ALTER TABLE branches ALTER name SET STATISTICS 0, ALTER head SET STATISTICS 0;
-ALTER TABLE checkpoints ALTER id SET STATISTICS 0, ALTER branch SET STATISTICS 0, ALTER parents SET STATISTICS 0,
-    ALTER root SET STATISTICS 0, ALTER trigger SET STATISTICS 0, ALTER status SET STATISTICS 0,
-    ALTER message SET STATISTICS 0, ALTER metadata SET STATISTICS 0, ALTER app_version SET STATISTICS 0,
-    ALTER nonce SET STATISTICS 0, ALTER key SET STATISTICS 0, ALTER prev SET STATISTICS 0, ALTER tags SET STATISTICS 0,
-    ALTER edited_message SET STATISTICS 0, ALTER added_metadata SET STATISTICS 0;
-ALTER TABLE tags ALTER tag SET STATISTICS 0;
-ALTER TABLE operations ALTER kind SET STATISTICS 0, ALTER data SET STATISTICS 0, ALTER previous SET STATISTICS 0,
-    ALTER hash SET STATISTICS 0;
-ALTER TABLE counters ALTER name SET STATISTICS 0;
-ALTER TABLE chunks ALTER hash SET STATISTICS 0, ALTER data SET STATISTICS 0;
+-- The server's statistics hold values of columns: what was forgotten must not stay there. Only times may, which plans
+-- for a time need.
+DO $$
+DECLARE
+    kept record;
+BEGIN
+    FOR kept IN SELECT a.attrelid::regclass AS relation, a.attname AS name FROM pg_attribute AS a
+        JOIN pg_class AS c ON c.oid = a.attrelid WHERE c.relnamespace = current_schema()::regnamespace
+        AND c.relkind = 'r' AND a.attnum > 0 AND a.attname <> 'created_at'
+    LOOP
+        EXECUTE format('ALTER TABLE %s ALTER COLUMN %I SET STATISTICS 0', kept.relation, kept.name);
+    END LOOP;
+END
+$$;
 
 -- The lock that every commit shares, and that is taken alone to be sure that no commit is under way.
 -- Not LANGUAGE sql: the text of such a function is read anew in each commit.

@@ -20,6 +20,7 @@ from psycopg.errors import Diagnostic
 from holdfast.backends.postgres.errors import permission_denied, store_locked
 from holdfast.backends.postgres.locking import MOMENT, TABLES, patiently
 from holdfast.backends.rows import Row
+from holdfast.errors import BackendError, ErrorCode
 
 Connection = psycopg.Connection[Row]
 
@@ -42,6 +43,26 @@ def scrub(connection: Connection, url: str, *, timeout: float) -> None:
             if time.monotonic() > deadline:
                 raise store_locked(url, f"somebody still reads what was removed from {table}")
             time.sleep(_PAUSE)
+
+
+def check_owner(connection: Connection, url: str) -> None:
+    """Refuse a role that may not write the tables anew.
+
+    Raises:
+        BackendError: It does not own all of them (`permission-denied`).
+    """
+    others = connection.execute(
+        "SELECT relname FROM pg_catalog.pg_class WHERE relnamespace = current_schema()::regnamespace "
+        "AND relname = ANY (%s) AND relkind = 'r' AND NOT pg_has_role(relowner, 'USAGE') ORDER BY relname",
+        [list(TABLES)],
+    ).fetchall()
+    if others:
+        raise BackendError(
+            f"the tables of {url} cannot be written anew, so that nothing was forgotten: they are another role's",
+            code=ErrorCode.PERMISSION_DENIED,
+            hint="forget with the role that made the store, or make this role a member of it",
+            url=url,
+        )
 
 
 def _rewrite(connection: Connection, table: str, url: str) -> int:

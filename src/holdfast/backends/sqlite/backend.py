@@ -212,8 +212,13 @@ class SqliteBackend:
         with self._borrowed() as connection:
             self._exclusively(connection, partial(_erase, connection, session))
 
-    def scrub(self) -> None:
+    def scrub(self, *, dry_run: bool = False) -> None:
         """See `Backend.scrub`."""
+        if dry_run:
+            self._pool.check_open()
+            if not self._writable:
+                raise permission_denied(self._path, "the file or its folder is read-only")
+            return
         # What is remembered of removed chunks goes too; the next save reads what it builds on.
         self._recent = RecentChunks()
         with self._borrowed() as connection, self._turn(), translated(self._path):

@@ -89,6 +89,7 @@ class ErasureContract(Contract):
         backend.commit(batch(edits=(edit(first, hidden=1),), removals=(first.id,), operations=history(1)))
         collect(backend)
         before = contents(backend)
+        backend.scrub(dry_run=True)
         backend.scrub()
         assert contents(backend) == before
         (third,) = commit_all(backend, save("c", after="b"))
