@@ -7,6 +7,7 @@ are kept apart from any storage, so that all backends refuse the same batches, i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from holdfast.errors import (
     ConflictError,
@@ -16,7 +17,6 @@ from holdfast.errors import (
     NotFoundError,
     StateError,
 )
-from holdfast.storage.copying import Adoption
 from holdfast.storage.records import (
     Batch,
     CheckpointId,
@@ -27,6 +27,9 @@ from holdfast.storage.records import (
     Operation,
     SessionRow,
 )
+
+if TYPE_CHECKING:
+    from holdfast.storage.copying import Adoption
 
 
 def check_batch(batch: Batch) -> None:

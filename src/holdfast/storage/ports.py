@@ -11,10 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from holdfast.storage.copying import Adopted, Adoption
-from holdfast.storage.inspection import Flaw, LostRow, Rebuilt
 from holdfast.storage.records import (
     Batch,
     BranchRow,
@@ -28,6 +26,10 @@ from holdfast.storage.records import (
     StoreStats,
     Swept,
 )
+
+if TYPE_CHECKING:
+    from holdfast.storage.copying import Adopted, Adoption
+    from holdfast.storage.inspection import Flaw, LostRow, Rebuilt
 
 
 class Reader(Protocol):

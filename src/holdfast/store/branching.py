@@ -21,7 +21,8 @@ from holdfast.history.names import check_branch, check_session
 from holdfast.history.walk import ancestors
 from holdfast.storage.ports import Reader
 from holdfast.storage.records import BranchRow, CheckpointId, CheckpointRow, Claim, Move, SessionRow
-from holdfast.store.changing import OperationPlan, Place, carry_out
+from holdfast.store.changing import OperationPlan, carry_out
+from holdfast.store.place import Place
 from holdfast.store.saving import Expectation, Unset
 
 _MOST_OF_A_MESSAGE = 200

@@ -16,13 +16,11 @@ from holdfast.errors import (
     ConflictError,
     ErrorCode,
     HoldfastError,
-    IntegrityError,
     InvalidInputError,
 )
 from holdfast.history import jsontext
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.history.oplog import edit, operation
-from holdfast.history.refs import resolve
 from holdfast.storage.ports import Backend, Reader
 from holdfast.storage.records import (
     Batch,
@@ -36,26 +34,13 @@ from holdfast.storage.records import (
     SessionRow,
 )
 from holdfast.store.draft import check_message
+from holdfast.store.place import Place
 from holdfast.store.rereading import read_again
 
 _ATTEMPTS = 1000
 """Each lost round means that another writer got through; see `saving._ATTEMPTS`."""
 
 _T = TypeVar("_T")
-
-
-class Place(NamedTuple):
-    """Where an operation happens: the store, the session, the branch in use, the clock, and the application."""
-
-    backend: Backend
-    claim: Claim
-    branch: str
-    clock: Callable[[], int]
-    app_version: str | None
-
-    def find(self, reader: Reader, ref: str | Checkpoint) -> CheckpointRow:
-        """The row that a ref names here."""
-        return resolve(reader, self.claim.session, self.branch, ref, now=self.clock())
 
 
 class OperationPlan(NamedTuple):
@@ -93,16 +78,6 @@ class Done(NamedTuple, Generic[_T]):
     """The checkpoint it wrote."""
     at: int
     """The time of its entry."""
-
-
-def session_of(reader: Reader, row: CheckpointRow) -> SessionRow:
-    """The session a checkpoint belongs to."""
-    session = reader.session(row.session)
-    if session is None:
-        raise IntegrityError.row_damaged(
-            f"checkpoint {row.id.hex()}", why=f"its session {row.session!r} is not in the store"
-        )
-    return session
 
 
 def carry_out(

@@ -17,7 +17,8 @@ from holdfast.objects.links import links
 from holdfast.objects.verified import read_chunk
 from holdfast.storage.ports import Backend, Collection, Reader
 from holdfast.storage.records import CheckpointId, CheckpointRow, ChunkHash, Claim, Query, SessionRow, Swept
-from holdfast.store.changing import OperationPlan, Place, carry_out
+from holdfast.store.changing import OperationPlan, carry_out
+from holdfast.store.place import Place
 from holdfast.store.progress import Progress, silent
 
 GRACE_DAYS: Final = 14

@@ -18,8 +18,9 @@ from holdfast.history.refs import resolve
 from holdfast.history.removal import remove
 from holdfast.storage.ports import Backend, Reader
 from holdfast.storage.records import CheckpointId, Claim, Query, SessionRow
-from holdfast.store.changing import OperationPlan, Place, carry_out
+from holdfast.store.changing import OperationPlan, carry_out
 from holdfast.store.collecting import collect_chunks, count_unneeded
+from holdfast.store.place import Place
 
 _CLEANINGS = 20
 """Times that another collection may come in between before it is said so."""

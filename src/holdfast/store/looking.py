@@ -11,7 +11,7 @@ from holdfast.history.moments import around
 from holdfast.history.names import check_tags
 from holdfast.history.times import to_microseconds
 from holdfast.storage.records import CheckpointRow
-from holdfast.store.changing import Place, session_of
+from holdfast.store.place import Place, session_of
 
 
 class Around(NamedTuple):

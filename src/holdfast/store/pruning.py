@@ -21,7 +21,8 @@ from holdfast.history.removal import remove
 from holdfast.history.retention import RetentionPlan, plan
 from holdfast.storage.ports import Backend, Reader
 from holdfast.storage.records import BranchRow, CheckpointRow, Claim, Operation, Query, SessionRow
-from holdfast.store.changing import OperationPlan, Place, carry_out
+from holdfast.store.changing import OperationPlan, carry_out
+from holdfast.store.place import Place
 
 
 class PruneDecision(NamedTuple):

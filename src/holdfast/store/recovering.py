@@ -24,7 +24,7 @@ from holdfast.objects.verified import Read
 from holdfast.storage.inspection import LostRow
 from holdfast.storage.ports import Inspection, Reader
 from holdfast.storage.records import CheckpointId, CheckpointRow, SessionRow
-from holdfast.store.changing import Place, session_of
+from holdfast.store.place import Place, session_of
 from holdfast.store.verifying import DamagedCheckpoint
 from holdfast.store.writer import Writer
 

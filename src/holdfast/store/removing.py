@@ -6,7 +6,8 @@ from holdfast.history.checkpoint import Checkpoint
 from holdfast.history.removal import plan_clearing, plan_removal
 from holdfast.storage.ports import Reader
 from holdfast.storage.records import CheckpointRow, SessionRow
-from holdfast.store.changing import OperationPlan, Place, carry_out
+from holdfast.store.changing import OperationPlan, carry_out
+from holdfast.store.place import Place
 
 
 def delete(place: Place, ref: str | Checkpoint, *, force: bool) -> tuple[CheckpointRow, SessionRow]:

@@ -22,10 +22,9 @@ from holdfast.objects.registry import TypeRegistry, can_register
 from holdfast.objects.state import decode_state
 from holdfast.storage.ports import Reader
 from holdfast.storage.records import Claim
-from holdfast.store import changing
-from holdfast.store.changing import session_of
 from holdfast.store.composition import Composition
 from holdfast.store.draft import check_draft
+from holdfast.store.place import session_of
 from holdfast.store.saving import UNSET, OnConflict, Unset
 from holdfast.store.writer import Writer
 
@@ -295,22 +294,32 @@ class Session:
         self, ref: Ref, *, message: str | None = None, metadata: Mapping[str, Any] | None = None
     ) -> Checkpoint:
         """Edit the message of a checkpoint, or lay metadata over what it has; the id stays the same."""
+        from holdfast.store import changing
+
         return changing.annotate(self._writer.place, ref, message=message, metadata=metadata)
 
     def tag(self, ref: Ref, *tags: str) -> Checkpoint:
         """Put labels on a checkpoint."""
+        from holdfast.store import changing
+
         return changing.retag(self._writer.place, ref, add=check_tags(tags))
 
     def untag(self, ref: Ref, *tags: str) -> Checkpoint:
         """Take labels off a checkpoint."""
+        from holdfast.store import changing
+
         return changing.retag(self._writer.place, ref, remove=check_tags(tags))
 
     def pin(self, ref: Ref) -> Checkpoint:
         """Protect a checkpoint: deleting it needs force, and retention keeps it."""
+        from holdfast.store import changing
+
         return changing.set_pin(self._writer.place, ref, pinned=True)
 
     def unpin(self, ref: Ref) -> Checkpoint:
         """End the protection of a checkpoint."""
+        from holdfast.store import changing
+
         return changing.set_pin(self._writer.place, ref, pinned=False)
 
     def delete(self, ref: Ref, *, force: bool = False) -> Checkpoint:

@@ -20,9 +20,9 @@ from holdfast.history.names import check_label
 from holdfast.objects.registry import GLOBAL
 from holdfast.storage.ports import Backend, Reader
 from holdfast.storage.records import Query, SessionRow, StoreStats
-from holdfast.store.changing import session_of
 from holdfast.store.composition import Composition, LazyUpkeep, system_clock
 from holdfast.store.draft import check_status, check_step, check_trigger
+from holdfast.store.place import session_of
 from holdfast.store.session import Ref, Session, check_limit
 
 if TYPE_CHECKING:

@@ -19,7 +19,8 @@ from holdfast.history.summaries import summary
 from holdfast.history.undoing import Log, next_redo, next_undo, undoable
 from holdfast.storage.ports import Reader
 from holdfast.storage.records import CheckpointId, Move, Operation, SessionRow
-from holdfast.store.changing import OperationPlan, Place, carry_out
+from holdfast.store.changing import OperationPlan, carry_out
+from holdfast.store.place import Place
 
 
 class OperationInfo(NamedTuple):

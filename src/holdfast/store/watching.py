@@ -15,7 +15,7 @@ from holdfast.errors import ErrorCode, InvalidInputError
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.storage.ports import Backend
 from holdfast.storage.records import Query
-from holdfast.store.changing import session_of
+from holdfast.store.place import session_of
 
 LONGEST_WAIT: Final = 0.5
 """Seconds in one question to the backend: whoever wants to stop waiting can do so between two."""

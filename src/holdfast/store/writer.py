@@ -17,9 +17,9 @@ from holdfast.history.refs import resolve
 from holdfast.objects.state import EncodedState, decode_state, encode_state
 from holdfast.storage.ports import Reader
 from holdfast.storage.records import CheckpointId, CheckpointRow, ChunkHash, Claim
-from holdfast.store.changing import Place
 from holdfast.store.composition import Composition
 from holdfast.store.draft import Draft
+from holdfast.store.place import Place
 from holdfast.store.saving import (
     UNSET,
     Expectation,

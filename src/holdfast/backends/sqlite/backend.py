@@ -18,14 +18,6 @@ from holdfast.backends.forking import watch
 from holdfast.backends.preparing import prepare, prepare_in_turn
 from holdfast.backends.recent import RecentChunks
 from holdfast.backends.sqlite import place, write
-from holdfast.backends.sqlite.collecting import (
-    SqliteCollection,
-    check_nobody_collects,
-    current_epoch,
-    end_signs,
-    open_epoch,
-    rewrite_file,
-)
 from holdfast.backends.sqlite.connection import (
     Durability,
     check_library,
@@ -34,7 +26,6 @@ from holdfast.backends.sqlite.connection import (
     set_durability,
     waiting,
 )
-from holdfast.backends.sqlite.copying import copy_store
 from holdfast.backends.sqlite.creation import initialize, is_store, unreadable, use_wal
 from holdfast.backends.sqlite.errors import (
     extended_code,
@@ -53,13 +44,14 @@ from holdfast.errors import (
     InvalidInputError,
     NotFoundError,
 )
-from holdfast.storage.copying import Adoption
-from holdfast.storage.inspection import Rebuilt
-from holdfast.storage.ports import Inspection
 from holdfast.storage.records import Batch, CheckpointId, CheckpointRow, Receipt
 
 if TYPE_CHECKING:
+    from holdfast.backends.sqlite.collecting import SqliteCollection
     from holdfast.backends.sqlite.inspection import SqliteInspection
+    from holdfast.storage.copying import Adoption
+    from holdfast.storage.inspection import Rebuilt
+    from holdfast.storage.ports import Inspection
 
 _T = TypeVar("_T")
 
@@ -188,6 +180,15 @@ class SqliteBackend:
         self, *, dry_run: bool = False, stale_after: float | None = None
     ) -> Iterator[SqliteCollection]:
         """See `Backend.collection`."""
+        # Only who collects needs it.
+        from holdfast.backends.sqlite.collecting import (
+            SqliteCollection,
+            check_nobody_collects,
+            current_epoch,
+            end_signs,
+            open_epoch,
+        )
+
         with self._borrowed(writing=not dry_run) as connection:
             if dry_run:
                 # It opens no epoch, and counts as if it had.
@@ -219,6 +220,8 @@ class SqliteBackend:
             if not self._writable:
                 raise permission_denied(self._path, "the file or its folder is read-only")
             return
+        from holdfast.backends.sqlite.collecting import rewrite_file
+
         # What is remembered of removed chunks goes too; the next save reads what it builds on.
         self._recent = RecentChunks()
         with self._borrowed() as connection, self._turn(), translated(self._path):
@@ -259,6 +262,8 @@ class SqliteBackend:
 
     def backup(self, target: Path) -> None:
         """See `Backend.backup`."""
+        from holdfast.backends.sqlite.copying import copy_store
+
         connection = self._pool.take()
         try:
             copy_store(connection, self._path, target)

@@ -30,6 +30,9 @@ VERSION_BASE = 1000
 """user_version is this plus the format, because 0 is what every other SQLite file has there."""
 
 
+_MARKS = "PRAGMA application_id; PRAGMA user_version; SELECT count(*) FROM sqlite_schema; PRAGMA page_count"
+
+
 def is_store(connection: apsw.Connection, path: str) -> bool:
     """True for a store that this version can read, False for a file without anything in it.
 
@@ -39,10 +42,10 @@ def is_store(connection: apsw.Connection, path: str) -> bool:
         IntegrityError: It is a store, and damaged.
     """
     size = Path(path).stat().st_size
-    ((application,), (version,), (tables,), (pages,)) = fetch(
-        connection,
-        "PRAGMA application_id; PRAGMA user_version; SELECT count(*) FROM sqlite_schema; PRAGMA page_count",
-    )
+    ((application,), (version,), (tables,), (pages,)) = fetch(connection, _MARKS)
+    if application != APPLICATION_ID:
+        # Each question is a moment of its own, and another process may make the store between two of them.
+        ((application,), (version,), (tables,), (pages,)) = fetch(connection, _MARKS)
     if application != APPLICATION_ID:
         # SQLite takes a few bytes for no database at all, and would write over them.
         is_scrap = size > 0 and pages == 0 and Path(path).stat().st_size == size

@@ -10,6 +10,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
+from typing import TYPE_CHECKING
 
 import apsw
 
@@ -22,7 +23,6 @@ from holdfast.backends.sqlite.creation import read_header
 from holdfast.backends.sqlite.errors import translated
 from holdfast.backends.sqlite.query import to_sql
 from holdfast.errors import ErrorCode, StateError
-from holdfast.storage.copying import Adopted, adoption_mark
 from holdfast.storage.records import (
     BranchRow,
     CheckpointId,
@@ -33,6 +33,9 @@ from holdfast.storage.records import (
     SessionRow,
     StoreStats,
 )
+
+if TYPE_CHECKING:
+    from holdfast.storage.copying import Adopted
 
 # A position is never given twice: what was removed from the end is remembered in the counter.
 NEWEST_POSITION = (
@@ -168,6 +171,9 @@ class SqliteReader:
 
     def adopted(self, session: SessionRow) -> Adopted | None:
         """See `Reader.adopted`."""
+        # Only who copies between stores needs it.
+        from holdfast.storage.copying import adoption_mark
+
         marks = self._all("SELECT value FROM counters WHERE name = ?", (mark_name(session.id),))
         kinds: tuple[Adopted, ...] = ("whole", "partial")
         return next((each for each in kinds if marks and marks[0][0] == adoption_mark(session, each)), None)
