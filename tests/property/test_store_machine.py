@@ -533,4 +533,4 @@ class SqliteMachine(LastingMachine):
 @pytest.mark.parametrize("machine", [MemoryMachine, SqliteMachine])
 def test_the_store_does_what_the_model_does(machine, part, memory_folder, monkeypatch):
     monkeypatch.setattr(machine, "place", memory_folder, raising=False)
-    run_state_machine_as_test(machine, settings=long_runs(steps=50))
+    run_state_machine_as_test(machine, settings=long_runs(steps=50, share=2))

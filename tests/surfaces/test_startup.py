@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import resource
-import statistics
 import subprocess
 import sys
 
@@ -31,11 +30,9 @@ def starts(tmp_path):
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
     def measure(program: str) -> float:
-        # In turns, and often: other work on the machine slows both down. A longer run is more rarely spared, so that
-        # the least of each may not be comparable; then the usual ratio of two neighbours is.
-        rounds = [(spent(program), spent("pass")) for _ in range(40)]
-        least = min(ours for ours, _ in rounds) / min(bare for _, bare in rounds)
-        return min(least, statistics.median(ours / bare for ours, bare in rounds))
+        # In turns, and often: other work on the machine slows both down, and a longer run is more rarely spared.
+        rounds = [(spent(program), spent("pass")) for _ in range(60)]
+        return min(ours for ours, _ in rounds) / min(bare for _, bare in rounds)
 
     return measure
 

@@ -199,7 +199,8 @@ def test_a_step_is_bounded_however_large_the_store_is(store, monkeypatch):
         chunks = store.stats().chunks
         assert chunks >= before - collecting._STEP
         collected += chunks < before
-        if collected == 20:
+        if collected == 20 and store.url.startswith("postgresql:"):
+            # Each of these saves is many round trips.
             break
 
     assert collected

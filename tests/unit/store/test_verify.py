@@ -115,6 +115,15 @@ def test_a_chunk_that_is_gone_and_one_that_nobody_needs_are_both_found(path, sav
     ],
 )
 def test_each_kind_of_row_is_checked(path, saved, kind, sql):
+    check_that_it_is_found(path, kind, sql)
+
+
+@on_sqlite
+def test_the_counter_of_positions_is_checked(path, saved):
+    check_that_it_is_found(path, "counter", "DELETE FROM counters WHERE name = 'position'")
+
+
+def check_that_it_is_found(path, kind, sql):
     spoil(path, sql)
     report = verify(path, quick=True)
     assert kind in kinds(report), report.problems
