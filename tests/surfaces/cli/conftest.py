@@ -15,6 +15,7 @@ import subprocess
 import sys
 import termios
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,7 @@ from tests.surfaces.cli.places import KINDS
 from holdfast.cli import cli
 
 PROGRAM = [sys.executable, "-m", "holdfast"]
+END = b"\0the program has ended\0"
 
 Run = Callable[..., Result]
 
@@ -119,7 +121,7 @@ def process(home: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
 def terminal(home: Path) -> Callable[..., Seen]:
     """Run a command line with a terminal of a given width on stdout; stderr is a pipe unless asked otherwise."""
 
-    def call(*args: str, width: int = 80, both: bool = False, **env: str) -> Seen:
+    def call(*args: str, width: int = 80, both: bool = False, session: bool = False, **env: str) -> Seen:
         master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
         child = subprocess.Popen(
@@ -127,22 +129,39 @@ def terminal(home: Path) -> Callable[..., Seen]:
             stdin=subprocess.DEVNULL,
             stdout=slave,
             stderr=slave if both else subprocess.PIPE,
+            start_new_session=session,
             cwd=home,
             # A pager would take over the terminal of the person who runs the tests.
             env={**os.environ, "HOLDFAST_PAGER": "cat", **env},
         )
+        with ThreadPoolExecutor() as pool:
+            said = pool.submit(until_it_ends, child, slave)
+            screen = read_until(END, master)
+            stderr = said.result()
         os.close(slave)
-        screen = b""
-        with suppress(OSError):  # Linux reports the end of a pty as EIO
-            while part := os.read(master, 65536):
-                screen += part
         os.close(master)
-        stderr = b"" if child.stderr is None else child.stderr.read()
-        if child.stderr is not None:
-            child.stderr.close()
         return Seen(child.wait(), screen.decode().replace("\r\n", "\n"), stderr.decode())
 
     return call
+
+
+def until_it_ends(child: subprocess.Popen[bytes], slave: int) -> bytes:
+    """What a program says on stderr; once it has ended, the terminal gets a last word.
+
+    The terminal stays open here until then: one whose last writer closes it may report its end to a
+    reader that has not been given everything yet.
+    """
+    stderr = child.communicate()[1]
+    os.write(slave, END)
+    return stderr or b""
+
+
+def read_until(end: bytes, master: int) -> bytes:
+    """All that came to a terminal before `end`."""
+    screen = b""
+    while not screen.endswith(end):
+        screen += os.read(master, 65536)
+    return screen.removesuffix(end)
 
 
 @pytest.fixture

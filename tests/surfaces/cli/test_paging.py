@@ -2,14 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
-import pty
-import struct
-import subprocess
-import termios
-from contextlib import suppress
-
 import pytest
 from tests.surfaces.cli.conftest import PROGRAM
 from tests.surfaces.cli.places import place
@@ -77,27 +69,12 @@ def test_a_pipe_never_has_a_pager(process):
 
 
 @pytest.mark.usefixtures("long")
-def test_a_terminal_without_a_keyboard_has_no_pager(home):
-    master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+def test_a_terminal_without_a_keyboard_has_no_pager(terminal):
     # In a session of its own the child has no controlling terminal: a pager could not read a key.
-    child = subprocess.Popen(
-        [*PROGRAM, "list"],
-        stdin=subprocess.DEVNULL,
-        stdout=slave,
-        start_new_session=True,
-        cwd=home,
-        env={**os.environ, "HOLDFAST_PAGER": "true"},
-    )
-    os.close(slave)
-    screen = b""
-    with suppress(OSError):
-        while part := os.read(master, 65536):
-            screen += part
-    os.close(master)
+    seen = terminal("list", session=True, HOLDFAST_PAGER="true")
 
-    assert child.wait() == 0
-    assert b"message 0" in screen
+    assert seen.exit_code == 0
+    assert "message 0" in seen.screen
 
 
 @pytest.mark.usefixtures("long")
