@@ -8,14 +8,15 @@ to follow is its `Dialect`. Metadata is not part of the text: `matching` compare
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from holdfast.backends.matching import id_range
 from holdfast.backends.rows import CHECKPOINT_FIELDS
+from holdfast.record import Record
 from holdfast.storage.records import Query
 
 
-class Dialect(NamedTuple):
+class Dialect(Record):
     """What one database says in its own way. `?` stands for a value; `placeholder` takes its place."""
 
     placeholder: str

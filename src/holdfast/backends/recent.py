@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from typing import Final, NamedTuple
+from typing import Final
 
 from holdfast.objects.streams import VersionStream
+from holdfast.record import Record
 from holdfast.storage.records import ChunkHash
 
 _MOST_STREAMS: Final = 8
 """A stream takes 1.2 MB. One is in use for each session that is being written."""
 
 
-class Known(NamedTuple):
+class Known(Record):
     """A chunk that is at hand."""
 
     data: bytes
@@ -26,7 +27,7 @@ class Known(NamedTuple):
     """How many others it stands on in the store, if that is known."""
 
 
-class OpenStream(NamedTuple):
+class OpenStream(Record):
     """A stream, and the row that it wrote last."""
 
     stream: VersionStream

@@ -23,7 +23,7 @@ FILE_NAME = "store.db"
 _FILE_SUFFIXES = {".db", ".sqlite", ".sqlite3"}
 _SQLITE = "sqlite:///"
 # A slash or a colon is missing, or pathlib took one away: as a path, it would put the password into a folder's name.
-_MISTYPED = re.compile(r"\s*postgres[\w+]*\s*(:|//)", re.IGNORECASE)
+_MISTYPED = r"(?i)\s*postgres[\w+]*\s*(:|//)"
 _KNOWN = (
     "a folder, a file ending in .db, sqlite:///path, postgresql://user:password@host/database, or memory:"
 )
@@ -44,7 +44,7 @@ def connect(
         InvalidInputError: The target names no kind of store that there is (`bad-url`).
         UnsupportedError: It names one whose driver is not installed.
     """
-    if _MISTYPED.match(str(target)) and not _is_server(target):
+    if "postgres" in str(target).lower() and re.match(_MISTYPED, str(target)) and not _is_server(target):
         raise _bad_url("this is neither a path nor the URL of a PostgreSQL server", _MEANT)
     if isinstance(target, str):
         _, separator, _ = target.partition("://")

@@ -8,15 +8,15 @@ anew as well.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from holdfast.backends.chunk_rows import MAX_DEPTH
 from holdfast.objects.compression import compress
 from holdfast.objects.deltas import DELTA, shrink
+from holdfast.record import Record
 from holdfast.storage.records import ChunkHash
 
 
-class Standing(NamedTuple):
+class Standing(Record):
     """A needed chunk that cannot be read without the one that goes."""
 
     number: int
@@ -24,7 +24,7 @@ class Standing(NamedTuple):
     base: int
 
 
-class Below(NamedTuple):
+class Below(Record):
     """The needed chunk that the one that goes stands on."""
 
     number: int
@@ -32,7 +32,7 @@ class Below(NamedTuple):
     depth: int
 
 
-class Restacked(NamedTuple):
+class Restacked(Record):
     """The new columns of a chunk."""
 
     number: int

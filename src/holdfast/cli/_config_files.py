@@ -7,14 +7,16 @@ person's own `holdfast/config.toml` in XDG_CONFIG_HOME.
 from __future__ import annotations
 
 import os
-from typing import Literal, NamedTuple
+from typing import Literal
+
+from holdfast.record import Record
 
 FileKind = Literal["store", "project", "user"]
 
 _STORE_FILE = "store.db"
 
 
-class ConfigFile(NamedTuple):
+class ConfigFile(Record):
     """A place where settings may be."""
 
     path: str

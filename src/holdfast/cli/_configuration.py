@@ -11,17 +11,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from holdfast.cli._config_files import ConfigFile
 from holdfast.cli._suggest import close_names, did_you_mean
 from holdfast.errors import ErrorCode, InvalidInputError
+from holdfast.record import Record
 
 MAX_BYTES = 1 << 20
 """A settings file is read at most so far: nobody writes a megabyte of settings."""
 
 
-class Kind(NamedTuple):
+_WITHOUT_QUOTES_AND_BLANKS = dict.fromkeys(map(ord, "\"' \t"))
+
+
+class Kind(Record):
     """A type of setting: what it is called, which values it takes, and how they are read from text."""
 
     wanted: str
@@ -29,7 +33,7 @@ class Kind(NamedTuple):
     read: Callable[[str], Any]
 
 
-class Setting(NamedTuple):
+class Setting(Record):
     """One key."""
 
     key: str
@@ -43,7 +47,7 @@ class Setting(NamedTuple):
         return "HOLDFAST_" + self.key.upper().replace(".", "_")
 
 
-class Found(NamedTuple):
+class Found(Record):
     """The value of a setting, and where it comes from."""
 
     value: Any
@@ -173,7 +177,7 @@ def read_file(
     found: dict[str, Found] = {}
     try:
         text = read_text(file)
-        if file.kind == "project" and "holdfast" not in text:
+        if file.kind == "project" and not _has_our_table(text):
             return {}  # somebody else's file, whatever is in it
         tree: Any = parse_toml(text, file.path)
     except InvalidInputError as error:
@@ -222,6 +226,17 @@ def read_text(file: ConfigFile) -> str:
         hint="mend the file, or move it away",
         path=shown(file.path),
     ) from cause
+
+
+def _has_our_table(text: str) -> bool:
+    """Whether `tool.holdfast` can stand in a pyproject.toml.
+
+    Most projects name us among what they need and set nothing: to parse the file for that is a tenth of a command.
+    """
+    if "holdfast" not in text:
+        return False
+    bare = text.translate(_WITHOUT_QUOTES_AND_BLANKS)
+    return "tool.holdfast" in bare or "[tool]" in bare or "\ntool=" in f"\n{bare}"
 
 
 def parse_toml(text: str, path: str) -> dict[str, Any]:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from typing import IO, TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from typing import IO, TYPE_CHECKING, Protocol, TypeVar
 
 from holdfast.cli._opening import missing_session, session_of, why_empty
 from holdfast.cli._terminal import escape_controls
+from holdfast.record import Record
 
 if TYPE_CHECKING:
     from holdfast import Checkpoint, Store
@@ -44,7 +45,7 @@ _AnyRow = TypeVar("_AnyRow", bound=Row)
 _UP, _DOWN, _LEFT, _RIGHT = 1, 2, 4, 8
 
 
-class Signs(NamedTuple):
+class Signs(Record):
     """The characters of a drawing."""
 
     current: str

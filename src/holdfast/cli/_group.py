@@ -11,7 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import click
 
@@ -19,17 +19,18 @@ from holdfast.cli._completing import complete_branch, complete_session
 from holdfast.cli._errors import run_guarded
 from holdfast.cli._settings import peek, shared_options
 from holdfast.cli._suggest import close_names
+from holdfast.record import Record
 
 PROGRAM = "holdfast"
 _COMPLETERS = {"session": complete_session, "branch": complete_branch}
 
-_RANGE = re.compile(r"  \[[0-9<=]*x[0-9<>=]*\]$")
+_RANGE = r"  \[[0-9<=]*x[0-9<>=]*\]$"
 
 COMPLETE = "_HOLDFAST_COMPLETE"
 """Set by a completion script: the program is asked what could be typed next."""
 
 
-class Entry(NamedTuple):
+class Entry(Record):
     """One line of the command table."""
 
     module: str
@@ -145,4 +146,4 @@ def _write_options(
     if rows := [record for param in params if (record := param.get_help_record(ctx)) is not None]:
         with formatter.section(title):
             # click adds the range of a number as a formula; what it takes is said in words, where it is not obvious.
-            formatter.write_dl([(names, _RANGE.sub("", about)) for names, about in rows])
+            formatter.write_dl([(names, re.sub(_RANGE, "", about)) for names, about in rows])

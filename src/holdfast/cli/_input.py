@@ -24,7 +24,7 @@ STATUSES = ("running", "paused", "completed", "failed", "interrupted")
 MAX_BYTES = 256 << 20
 """What `--state` reads at most: `--state /dev/zero` must end. Larger states go through the Python API."""
 
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|-?[A-Za-z]+|-?[0-9][0-9.eE+-]*', re.DOTALL)
+_WORDS = r'(?s)"(?:[^"\\]|\\.)*"|[{}\[\]:,]|-?[A-Za-z]+|-?[0-9][0-9.eE+-]*'
 
 
 def read_state(source: str, what: str = "state") -> Any:
@@ -128,7 +128,7 @@ def _place_of(text: str, error: _NotStrictError) -> tuple[int, int]:
     """Where the offence stands. The text is read again only to be able to say so."""
     open_keys: list[set[str] | None] = []
     previous = ""
-    for found in _TOKEN.finditer(text):
+    for found in re.finditer(_WORDS, text):
         word = found.group()
         if word == error.token:
             return _place(text[: found.start()])
@@ -166,9 +166,9 @@ def parse_tags(items: Iterable[str]) -> list[str]:
     return [tag for item in items for tag in (part.strip() for part in item.split(",")) if tag]
 
 
-_SPAN = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?[a-z]+ ?)+", re.IGNORECASE)
+_SPAN = r"(?i)(?:[0-9]+(?:\.[0-9]+)?[a-z]+ ?)+"
 """A length of time without a word around it: 30m, 1h, 2d, 1h30m."""
-_CLOCK = re.compile(r"[0-9]+ ?[ap]m", re.IGNORECASE)
+_CLOCK = r"(?i)[0-9]+ ?[ap]m"
 
 
 def parse_time(text: str, option: str, *, end: bool = False) -> tuple[datetime, bool]:
@@ -182,7 +182,7 @@ def parse_time(text: str, option: str, *, end: bool = False) -> tuple[datetime, 
     words = text.strip()
     if words.startswith("@{") and words.endswith("}"):
         words = words[2:-1].strip()
-    if _SPAN.fullmatch(words) and not _CLOCK.fullmatch(words):
+    if re.fullmatch(_SPAN, words) and not re.fullmatch(_CLOCK, words):
         words = f"{words} ago"
     try:
         moment = parsed(words, end=end, what=option)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from holdfast.cli._opening import missing_session
+from holdfast.record import Record
 
 if TYPE_CHECKING:
     from holdfast import Checkpoint, Store
@@ -15,7 +16,7 @@ _PAGE = 1000
 """Rows per question, so that a long session is looked through in little memory."""
 
 
-class Tag(NamedTuple):
+class Tag(Record):
     """A tag as it is listed."""
 
     name: str

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from holdfast.cli._tagged import integer_text, member_order, plain_text, type_name, zone_name
 from holdfast.cli._terminal import escape_controls, text_width
+from holdfast.record import Record
 
 _MAX_MARGIN = 32
 """Levels that are indented further; beyond, the margin would be all there is to see."""
 
 
-class Limits(NamedTuple):
+class Limits(Record):
     """How much of each part to show."""
 
     items: int = 24
@@ -27,7 +28,7 @@ class Limits(NamedTuple):
     lines: int = 120
 
 
-class _Block(NamedTuple):
+class _Block(Record):
     """A container: what opens and closes it, and its items, each with the text before it."""
 
     start: str

@@ -15,10 +15,11 @@ import re
 from collections import deque
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from holdfast.cli._suggest import close_names, did_you_mean
 from holdfast.errors import ConflictError, ErrorCode, InvalidInputError
+from holdfast.record import Record
 
 _MEMBERS = {
     "add": ("path", "value"),
@@ -34,7 +35,7 @@ _BAD_ESCAPE = re.compile("~(?![01])")
 _EXAMPLE = 'a patch is a list such as [{"op": "replace", "path": "/plan/0", "value": "rest"}]'
 
 
-class Step(NamedTuple):
+class Step(Record):
     """One operation of a patch, checked and taken apart."""
 
     number: int

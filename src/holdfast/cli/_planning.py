@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,6 +18,7 @@ from holdfast.cli._opening import naming_candidates, open_existing
 from holdfast.cli._render import checkpoint_rows, document
 from holdfast.cli._terminal import escape_controls
 from holdfast.errors import NotFoundError
+from holdfast.record import Record
 
 if TYPE_CHECKING:
     from holdfast import Checkpoint, Session, Store
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 _Command = Callable[..., Any]
 
 
-class Outcome(NamedTuple):
+class Outcome(Record):
     """What a command did, or would do."""
 
     plan: dict[str, Any]

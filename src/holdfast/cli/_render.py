@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -26,6 +26,7 @@ from holdfast.cli._terminal import (
     terminal_width,
     text_width,
 )
+from holdfast.record import Record
 
 if TYPE_CHECKING:
     from holdfast import Checkpoint
@@ -35,7 +36,7 @@ _GAP = "  "
 _STATUS_STYLE = {"completed": "green", "failed": "red", "interrupted": "yellow", "paused": "yellow"}
 
 
-class Column(NamedTuple):
+class Column(Record):
     """One column of the table for people; a row is a checkpoint, or whatever else a command lists."""
 
     title: str

@@ -19,7 +19,7 @@ TimeChoice = Literal["relative", "iso", "local"]
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36"}
 
-UNSAFE = re.compile(
+_UNSAFE = (
     "[\x00-\x1f\x7f-\x9f"  # C0, DEL and C1: cursor moves, escape sequences, window titles
     "\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff"  # invisible marks and those that reorder text
     "\u2028\u2029"  # line ends that are not \n
@@ -67,7 +67,7 @@ def terminal_width() -> int:
 
 def escape_controls(text: str) -> str:
     """`text` on one line, with nothing in it that a terminal would act on."""
-    return UNSAFE.sub(_escaped, text)
+    return text if text.isprintable() else re.sub(_UNSAFE, _escaped, text)
 
 
 def escape_field(text: str) -> str:
@@ -85,8 +85,10 @@ def _escaped(found: re.Match[str]) -> str:
 
 def escape_json(text: str) -> str:
     """JSON text that is safe to look at; the line ends between its tokens stay."""
-    return UNSAFE.sub(
-        lambda found: found.group() if found.group() == "\n" else _json_escape(ord(found.group())), text
+    return re.sub(
+        _UNSAFE,
+        lambda found: found.group() if found.group() == "\n" else _json_escape(ord(found.group())),
+        text,
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,6 +19,7 @@ from holdfast.cli._render import checkpoint_rows, document
 from holdfast.cli._settings import Settings, pass_settings
 from holdfast.cli._terminal import iso, lasted
 from holdfast.errors import ErrorCode, NotFoundError
+from holdfast.record import Record
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -39,7 +40,7 @@ Examples:
 """
 
 
-class _Found(NamedTuple):
+class _Found(Record):
     """What was there at a moment."""
 
     asked: datetime

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,6 +20,7 @@ from holdfast.cli._render import checkpoint_rows, document
 from holdfast.cli._settings import Settings, pass_settings
 from holdfast.cli._terminal import escape_controls
 from holdfast.errors import ConflictError, ErrorCode, NotFoundError
+from holdfast.record import Record
 
 if TYPE_CHECKING:
     from holdfast import Checkpoint, Session, Store
@@ -40,7 +41,7 @@ Examples:
 """
 
 
-class Source(NamedTuple):
+class Source(Record):
     """Where the state of a save comes from: a file, stdin, an older checkpoint (patched or not), or nowhere."""
 
     kind: str

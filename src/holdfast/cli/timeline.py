@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from datetime import timedelta
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -24,6 +24,7 @@ from holdfast.cli._render import Column, data, document, table
 from holdfast.cli._settings import Settings, pass_settings
 from holdfast.cli._terminal import escape_field, iso, lasted, paint
 from holdfast.errors import ErrorCode, NotFoundError
+from holdfast.record import Record
 
 if TYPE_CHECKING:
     from holdfast import Checkpoint, Store
@@ -43,7 +44,7 @@ Examples:
 """
 
 
-class _Moment(NamedTuple):
+class _Moment(Record):
     """A checkpoint in a timeline."""
 
     checkpoint: Checkpoint

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
 
@@ -21,6 +21,7 @@ from holdfast.cli._progress import progress
 from holdfast.cli._render import Column, data, json_text, table
 from holdfast.cli._settings import Settings, pass_settings
 from holdfast.cli._terminal import escape_field, paint
+from holdfast.record import Record
 
 if TYPE_CHECKING:
     from holdfast.store.verifying import DamagedCheckpoint, Problem, VerifyReport
@@ -40,7 +41,7 @@ Examples:
 _STYLES = {"lost": "red", "repairable": "green", "unreachable": "red", "damaged": "yellow"}
 
 
-class _Finding(NamedTuple):
+class _Finding(Record):
     """One line for people."""
 
     result: str

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import count
-from typing import Literal, NamedTuple
+from typing import Literal
+
+from holdfast.record import Record
 
 Kind = Literal["checkpoint", "folded", "removed", "elsewhere", "older"]
 Link = Literal["line", "fork", "merge"]
@@ -19,7 +21,7 @@ _WORTH_FOLDING = 3
 """Fewer rows than this are shown: a row that stands for two hides more than it saves."""
 
 
-class Point(NamedTuple):
+class Point(Record):
     """What the layout has to know about a checkpoint; it names others by their place in the list, always further on."""
 
     prev: int | None = None
@@ -36,7 +38,7 @@ class Point(NamedTuple):
     """It was made from a checkpoint that is not of this session; where some were removed, that is what is said."""
 
 
-class Edge(NamedTuple):
+class Edge(Record):
     """A piece of a link: from a lane of one row to a lane of the row below it."""
 
     above: int
@@ -45,7 +47,7 @@ class Edge(NamedTuple):
     """`line` goes on in its lane, `fork` leads to where the line parted from another, `merge` to a further parent."""
 
 
-class Row(NamedTuple):
+class Row(Record):
     """One row of the drawing."""
 
     kind: Kind
@@ -58,7 +60,7 @@ class Row(NamedTuple):
     """What leads from here to the next row, whichever line it belongs to, by the lane it runs in."""
 
 
-class _Stop(NamedTuple):
+class _Stop(Record):
     """A row before it has a lane. `prev` and `merged` are points until `_stops` has all rows, then rows."""
 
     kind: Kind

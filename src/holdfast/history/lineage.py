@@ -8,16 +8,17 @@ branch was deleted is part of the lineage like any other, and is known by having
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from holdfast.errors import IntegrityError
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.history.lanes import Point, Row, arrange
+from holdfast.record import Record
 from holdfast.storage.ports import Reader
 from holdfast.storage.records import BranchRow, CheckpointId, CheckpointRow, Query, SessionRow
 
 
-class Node(NamedTuple):
+class Node(Record):
     """A checkpoint and its place in the lineage."""
 
     checkpoint: Checkpoint

@@ -8,18 +8,17 @@ of what is too young the lowest.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from holdfast.errors import ErrorCode, NotFoundError
 from holdfast.history.checkpoint import moment
 from holdfast.history.heads import get_head, missing_head
 from holdfast.history.unresolved import missing_tag, time_text
 from holdfast.history.walk import ancestors
+from holdfast.record import Record
 from holdfast.storage.ports import Reader
 from holdfast.storage.records import CheckpointRow, Query
 
 
-class Neighbours(NamedTuple):
+class Neighbours(Record):
     """The checkpoints on both sides of a moment."""
 
     before: CheckpointRow

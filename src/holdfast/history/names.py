@@ -16,7 +16,7 @@ from holdfast.errors import ErrorCode, InvalidInputError
 MAX_NAME = 256
 """Long enough for a URL as a session id, short enough for an index."""
 
-_BRANCH = re.compile(r"\w[\w./+-]*")
+_BRANCH = r"\w[\w./+-]*"
 
 
 def check_session(name: str) -> str:
@@ -37,7 +37,7 @@ def check_label(name: str | None, what: str) -> str | None:
 def check_branch(name: str) -> str:
     """Return `name` if it can be a branch."""
     _checked(name, "branch name")
-    if not _BRANCH.fullmatch(name) or ".." in name or name.endswith(("/", ".")):
+    if not re.fullmatch(_BRANCH, name) or ".." in name or name.endswith(("/", ".")):
         raise InvalidInputError(
             f"{name!r} cannot be a branch name",
             code=ErrorCode.BAD_NAME,

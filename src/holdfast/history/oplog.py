@@ -27,20 +27,21 @@ What an entry has none of is left out, but for `edits` and `seq`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import ormsgpack
 
 from holdfast.errors import IntegrityError
 from holdfast.history import jsontext
 from holdfast.objects.hashing import digest
+from holdfast.record import Record
 from holdfast.storage.records import CheckpointId, CheckpointRow, Edit, Move, Operation, SessionRow
 
 _PREFIX = b"holdfast operation\x00"
 _CHANGEABLE = ("prev", "skipped", "hidden", "tags", "pinned", "edited_message", "added_metadata")
 
 
-class Edited(NamedTuple):
+class Edited(Record):
     """How an entry says that a row was changed: the fields that became others, and nothing else."""
 
     checkpoint: CheckpointId
@@ -48,7 +49,7 @@ class Edited(NamedTuple):
     after: Mapping[str, Any]
 
 
-class Recorded(NamedTuple):
+class Recorded(Record):
     """The data of an entry."""
 
     edits: Sequence[Edited]

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple, NoReturn
+from typing import Literal, NoReturn
 
 from holdfast.errors import ErrorCode, InvalidInputError, NotFoundError
 from holdfast.history.checkpoint import Checkpoint
@@ -39,20 +39,20 @@ from holdfast.history.unresolved import (
     missing_tag,
 )
 from holdfast.history.walk import ancestors
+from holdfast.record import Record
 from holdfast.storage.ports import Reader
 from holdfast.storage.records import CheckpointId, CheckpointRow, Query
 
-_REF = re.compile(
-    r"(?P<base>@-?|@\{[^{}~]*\}|#[0-9]{1,18}|[^@#~][^~]*)(?:~(?P<count>[0-9]{0,9}))?",
-)
-_TIMED = re.compile(r"(?P<base>.*)@\{(?P<when>[^{}]*)\}", re.DOTALL)
-_ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[Tt ][0-9:.,]+ ?(?:[Zz]|[+-][0-9:]+)?)?")
-_HEX = re.compile(r"[0-9a-f]{4,64}")
+# As text: most commands and most saves name no ref, and `re` keeps what it has compiled.
+_REF = r"(?P<base>@-?|@\{[^{}~]*\}|#[0-9]{1,18}|[^@#~][^~]*)(?:~(?P<count>[0-9]{0,9}))?"
+_TIMED = r"(?s)(?P<base>.*)@\{(?P<when>[^{}]*)\}"
+_ISO = r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[Tt ][0-9:.,]+ ?(?:[Zz]|[+-][0-9:]+)?)?"
+_HEX = r"[0-9a-f]{4,64}"
 
 Kind = Literal["head", "tag", "seq", "id", "name"]
 
 
-class Ref(NamedTuple):
+class Ref(Record):
     """A parsed ref: where to start, how many steps to go back from there, and the time that was asked for."""
 
     kind: Kind
@@ -63,7 +63,7 @@ class Ref(NamedTuple):
     """A time as it was written. It is read when the ref is resolved: `2 hours ago` depends on when that is."""
 
 
-class Range(NamedTuple):
+class Range(Record):
     """A parsed range; None is an end that was left open."""
 
     start: Ref | None
@@ -77,12 +77,12 @@ def parse(text: str) -> Ref:
     Raises:
         InvalidInputError: It is not in the grammar (`bad-ref`), or holds a name that cannot be one (`bad-name`).
     """
-    match = _REF.fullmatch(text) if type(text) is str else None
+    match = re.fullmatch(_REF, text) if type(text) is str else None
     if match is None:
         raise _not_a_ref(text)
     base, count = match["base"], match["count"]
     back = 0 if count is None else int(count or 1)
-    timed = _TIMED.fullmatch(base)
+    timed = re.fullmatch(_TIMED, base)
     if timed is not None:
         return _parse_timed(timed["base"], timed["when"], back, text)
     if base in ("@", "@-"):
@@ -91,7 +91,7 @@ def parse(text: str) -> Ref:
         return Ref("tag", check_tags([base[4:]])[0], back, text)
     if base.startswith("#"):
         return Ref("seq", str(int(base[1:])), back, text)
-    if _ISO.fullmatch(base) and (":" in base or " " in base):
+    if re.fullmatch(_ISO, base) and (":" in base or " " in base):
         return Ref("head", "", back, text, base)
     return Ref("name", _branch_in(base, text), back, text)
 
@@ -200,7 +200,7 @@ def _between(reader: Reader, start: CheckpointRow, end: CheckpointRow) -> Iterat
 def _parsed(ref: str | Ref | Checkpoint) -> Ref:
     if isinstance(ref, Checkpoint):
         return Ref("id", ref.id, 0, ref.id)
-    if type(ref) is str and len(ref) == 64 and _HEX.fullmatch(ref):
+    if type(ref) is str and len(ref) == 64 and re.fullmatch(_HEX, ref):
         # A whole id is what programs use; it is nothing else in the grammar, but for a branch of that name.
         return Ref("name", ref, 0, ref)
     return ref if isinstance(ref, Ref) else parse(ref)
@@ -218,7 +218,7 @@ def _start(reader: Reader, session: str, branch: str, ref: Ref, now: int) -> Che
         found = reader.checkpoints(Query(session=session, seq=int(ref.value), limit=1))
     elif ref.kind == "name" and (head := find_head(reader, session, ref.value)) is not None:
         return head
-    elif _ISO.fullmatch(ref.value):
+    elif re.fullmatch(_ISO, ref.value):
         return _at(reader, session, branch, ref, ref.value, now)
     else:
         found = _with_prefix(reader, session, ref.value.lower())
@@ -240,7 +240,7 @@ def _at(reader: Reader, session: str, branch: str, ref: Ref, when: str, now: int
 
 
 def _with_prefix(reader: Reader, session: str, prefix: str) -> Sequence[CheckpointRow]:
-    if not _HEX.fullmatch(prefix):
+    if not re.fullmatch(_HEX, prefix):
         return []
     if len(prefix) < 64:
         return reader.checkpoints(Query(session=session, id_prefix=prefix, limit=SHOWN + 1))
@@ -256,7 +256,7 @@ def _missing(reader: Reader, session: str, ref: Ref) -> NoReturn:
         raise missing_tag(reader, session, ref.text, ref.value)
     if ref.kind == "seq":
         raise missing_number(reader, session, ref.text, int(ref.value))
-    prefix = _HEX.fullmatch(ref.value.lower()) is not None
+    prefix = re.fullmatch(_HEX, ref.value.lower()) is not None
     raise missing_name(reader, session, ref.text, ref.value, prefix=prefix)
 
 

@@ -8,8 +8,8 @@ there are numbers between a row and what it leads to, all of them lay on its way
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
 
+from holdfast.record import Record
 from holdfast.storage.records import CheckpointId, CheckpointRow
 
 Link = tuple[CheckpointId | None, int]
@@ -51,7 +51,7 @@ def relink(
     return links
 
 
-class Rejoined(NamedTuple):
+class Rejoined(Record):
     """What follows checkpoints that come back, where what followed them before is gone for good."""
 
     links: Mapping[CheckpointId, Link]

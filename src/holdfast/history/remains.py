@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Container, Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
+from holdfast.record import Record
 from holdfast.storage.inspection import LostRow
 from holdfast.storage.records import CheckpointId, CheckpointRow
 
@@ -18,7 +19,7 @@ NO_NUMBER: Final = 1 << 62
 """Beyond the number of any checkpoint."""
 
 
-class Way(NamedTuple):
+class Way(Record):
     """Where a way back leads."""
 
     to: CheckpointRow | None

@@ -10,10 +10,10 @@ A checkpoint that is pinned, or from which more than one line goes on, is protec
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from holdfast.errors import ErrorCode, InvalidInputError
 from holdfast.history.oplog import edit
+from holdfast.record import Record
 from holdfast.storage.ports import Reader
 from holdfast.storage.records import (
     BranchRow,
@@ -29,7 +29,7 @@ _Links = Mapping[CheckpointId, tuple[CheckpointId | None, int]]
 """Of each checkpoint: its nearest ancestor that stays, and how many lie between."""
 
 
-class Change(NamedTuple):
+class Change(Record):
     """The edits (with the rows they change) and branch moves of one operation."""
 
     edits: Sequence[tuple[CheckpointRow, Edit]]

@@ -11,10 +11,10 @@ Nothing is read and nothing written here; `plan` takes rows and answers with a d
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from holdfast.history.checkpoint import moment
 from holdfast.history.keep import PERIODS, Keep, has_rules, microseconds
+from holdfast.record import Record
 from holdfast.storage.records import BranchRow, CheckpointId, CheckpointRow
 
 _HOUR = 3_600_000_000
@@ -28,7 +28,7 @@ SIGNIFICANT_TRIGGERS = frozenset({f"auto:{tag.replace('_', '.')}" for tag in SIG
 _Reasons = dict[CheckpointId, list[str]]
 
 
-class Decision(NamedTuple):
+class Decision(Record):
     """What becomes of one checkpoint, and why."""
 
     row: CheckpointRow
@@ -37,7 +37,7 @@ class Decision(NamedTuple):
     """Every rule that keeps it, or what removes it."""
 
 
-class RetentionPlan(NamedTuple):
+class RetentionPlan(Record):
     """The decisions for all checkpoints that are there, newest first."""
 
     decisions: tuple[Decision, ...]

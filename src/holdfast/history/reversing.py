@@ -10,13 +10,14 @@ Links are not taken from the log but worked out: checkpoints may have come in be
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from holdfast.errors import ConflictError, ErrorCode, NotFoundError
 from holdfast.history import jsontext
 from holdfast.history.oplog import Recorded, edit, recorded
 from holdfast.history.relinking import Link, rejoin, relink
 from holdfast.history.undoing import REMOVALS
+from holdfast.record import Record
 from holdfast.storage.ports import Reader
 from holdfast.storage.records import (
     CheckpointId,
@@ -31,7 +32,7 @@ from holdfast.storage.records import (
 _LINKS = frozenset({"prev", "skipped"})
 
 
-class Reversal(NamedTuple):
+class Reversal(Record):
     """What one undo or redo writes."""
 
     edits: Sequence[tuple[CheckpointRow, Edit]]
@@ -39,7 +40,7 @@ class Reversal(NamedTuple):
     switch_to: str | None
 
 
-class Subject(NamedTuple):
+class Subject(Record):
     """What is to be reversed, and how to speak of it."""
 
     entry: Operation

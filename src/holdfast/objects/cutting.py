@@ -9,17 +9,17 @@ machines would give one state two roots. The figures are part of the format (doc
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any, Final
 
 import xxhash
 
+from holdfast.record import Record
+
 _LEAF_CHANCE: Final = 4.000001 * 2.0**64
 
 
-@dataclass(frozen=True, slots=True)
-class Cuts:
+class Cuts(Record):
     """The figures by which a state is cut. Tests use small ones, so that small states have all there is."""
 
     item_limit: int
@@ -42,7 +42,7 @@ class Cuts:
 
     def canonical(self) -> str:
         """The figures as one line of text, for a store to record: by other figures states have other roots."""
-        figures = ",".join(f"{field.name}={getattr(self, field.name)}" for field in fields(self))
+        figures = ",".join(f"{name}={value}" for name, value in self._asdict().items())
         return f"holdfast-tree/0:{figures}"
 
     def largest_chunk(self) -> int:

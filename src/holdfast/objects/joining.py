@@ -6,12 +6,13 @@ put together: bytes made for the purpose cannot make a small store unfold into a
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, cast
+from typing import Final, cast
 
 from holdfast.errors import ErrorCode, StateError, UnsupportedError
 from holdfast.objects import nodes
 from holdfast.objects.nodes import Entry, MalformedNodeError, Node, Parts
 from holdfast.objects.verified import Read, read_chunk, read_chunks
+from holdfast.record import Record
 from holdfast.storage.records import ChunkHash
 
 MAX_NODE_DEPTH: Final = 64
@@ -22,7 +23,7 @@ _MAX_ROUNDS: Final = 200
 """Nodes lie at most 64 deep in each other, and an index over 4 GiB has few levels."""
 
 
-class _Ref(NamedTuple):
+class _Ref(Record):
     """A part that has not been fetched: the chunk, and how many levels of index lie under it."""
 
     entry: Entry

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from holdfast.objects.nodes import Entry
 from holdfast.objects.squeezed import HeldChunks
+from holdfast.record import Record
 from holdfast.storage.records import ChunkHash, NewChunk
 
 
@@ -40,14 +41,14 @@ class NewChunks:
                 self.chunks.pop(name, None)
 
 
-class LargeValue(NamedTuple):
+class LargeValue(Record):
     """A long text, or anything else that is large and no container, with its node."""
 
     value: Any
     node: KeptNode
 
 
-class Item(NamedTuple):
+class Item(Record):
     """An item of a list, or a pair of a dict, as it stands in its run."""
 
     literal: bytes
@@ -66,7 +67,7 @@ class Item(NamedTuple):
     """Set where it is a node and no container, so that nothing else remembers it."""
 
 
-class RunNote(NamedTuple):
+class RunNote(Record):
     """What is to be known of a full run that is out of the ordinary."""
 
     mixed: bool
@@ -75,7 +76,7 @@ class RunNote(NamedTuple):
     large: tuple[LargeValue, ...]
 
 
-class Group(NamedTuple):
+class Group(Record):
     """A full run, or a full index, on its way into a level."""
 
     entry: Entry

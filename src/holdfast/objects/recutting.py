@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from itertools import accumulate, islice
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from holdfast.objects import nodes
 from holdfast.objects.cutting import Cuts
@@ -18,6 +18,7 @@ from holdfast.objects.hashing import hash_chunk
 from holdfast.objects.kept import Group, KeptNode, Level, NewChunks
 from holdfast.objects.nodes import Entry
 from holdfast.objects.writes import Edit
+from holdfast.record import Record
 
 Unit = TypeVar("Unit")
 
@@ -41,7 +42,7 @@ class Cutter(Protocol[Unit]):
         ...
 
 
-class Region(NamedTuple):
+class Region(Record):
     """Groups `start` to `stop` of a level are replaced by others."""
 
     start: int

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import NamedTuple
 
 from holdfast.objects import nodes, wire
 from holdfast.objects.cutting import Cuts
@@ -17,6 +16,7 @@ from holdfast.objects.memo import HEAD_BYTES, IndexMemo, NodeMemo, RunMemo, fing
 from holdfast.objects.nodes import Entry, Node, Parts
 from holdfast.objects.spilling import within_limit
 from holdfast.objects.squeezed import HeldChunks
+from holdfast.record import Record
 from holdfast.storage.records import ChunkHash, NewChunk
 
 
@@ -47,7 +47,7 @@ class ChunkSink:
             self.new.popitem()
 
 
-class Finished(NamedTuple):
+class Finished(Record):
     """A sequence as it stands in its parent."""
 
     part: bytes

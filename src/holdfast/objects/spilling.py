@@ -8,23 +8,22 @@ that agents have never come near it.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from holdfast.objects import nodes
 from holdfast.objects.cutting import Cuts
 from holdfast.objects.hashing import hash_chunk
 from holdfast.objects.nodes import Entry, Node
+from holdfast.record import Record
 from holdfast.storage.records import ChunkHash
 
 
-class Spilled(NamedTuple):
+class Spilled(Record):
     """A chunk that a node gave away."""
 
     hash: ChunkHash
     data: bytes
 
 
-class Standing(NamedTuple):
+class Standing(Record):
     """A node as it stands in its parent."""
 
     part: bytes

@@ -7,12 +7,13 @@ the codec below nor anything above knows the difference. What a writer remembers
 from __future__ import annotations
 
 import gc
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from holdfast.objects.codec import decode_pieces
 from holdfast.objects.joining import join_state
 from holdfast.objects.registry import TypeRegistry
 from holdfast.objects.verified import Read
+from holdfast.record import Record
 from holdfast.storage.records import ChunkHash, NewChunk
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from holdfast.objects.memo import StateMemo
 
 
-class EncodedState(NamedTuple):
+class EncodedState(Record):
     """A state on its way into a store."""
 
     root: ChunkHash

@@ -11,14 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from itertools import compress, count, islice
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+from holdfast.record import Record
 
 MAX_HOLES: Final = 64
 """So many places where items came or went are told apart; more are joined in pairs, and what lies between counts as
 changed. Every operation looks at them one by one."""
 
 
-class Edit(NamedTuple):
+class Edit(Record):
     """Items `old_start` to `old_stop` of the sequence before are `new_start` to `new_stop` of the sequence now."""
 
     old_start: int
@@ -27,7 +29,7 @@ class Edit(NamedTuple):
     new_stop: int
 
 
-class Hole(NamedTuple):
+class Hole(Record):
     """Items `start` to `stop` before, in whose place there are `fresh` others now."""
 
     start: int

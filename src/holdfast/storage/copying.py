@@ -6,8 +6,9 @@ is: ids, seq, times, edits, the log. Only `position`, the order of arrival, is e
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
+from holdfast.record import Record
 from holdfast.storage.records import (
     BranchRow,
     CheckpointId,
@@ -23,7 +24,7 @@ Adopted = Literal["whole", "partial"]
 """Whether the last `adopt` of a session said that it was complete."""
 
 
-class Adoption(NamedTuple):
+class Adoption(Record):
     """Rows of one session that a store takes over as they are: all of it becomes visible, or nothing.
 
     The chunks that its checkpoints need are in it, are named by `found`, or belong to the state of another checkpoint

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from typing import NamedTuple
 
+from holdfast.record import Record
 from holdfast.storage.records import (
     BranchRow,
     CheckpointId,
@@ -16,7 +16,7 @@ from holdfast.storage.records import (
 )
 
 
-class Flaw(NamedTuple):
+class Flaw(Record):
     """Something in a store that is not as it was written."""
 
     kind: str
@@ -29,7 +29,7 @@ class Flaw(NamedTuple):
     """Of a branch, where it can be said."""
 
 
-class LostRow(NamedTuple):
+class LostRow(Record):
     """A checkpoint that must have been there, and whose row is not readable: what is known of it."""
 
     id: CheckpointId | None
@@ -40,7 +40,7 @@ class LostRow(NamedTuple):
     """What it followed, as far as its row can still be read: the first that is a checkpoint counts."""
 
 
-class Rebuilt(NamedTuple):
+class Rebuilt(Record):
     """All that a store is to hold after a repair. Rows keep what the store once gave them: seq, position, times."""
 
     sessions: Sequence[SessionRow]

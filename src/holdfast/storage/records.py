@@ -12,7 +12,9 @@ and removals touch may change, and each change goes into the operation log in th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, NewType, Protocol
+from typing import NewType, Protocol
+
+from holdfast.record import Record
 
 CheckpointId = NewType("CheckpointId", bytes)
 """32 bytes that name a checkpoint: a hash over its parents, its root and everything its writer said."""
@@ -44,7 +46,7 @@ class NewChunk(Protocol):
         ...
 
 
-class Chunk(NamedTuple):
+class Chunk(Record):
     """A piece of encoded state on its way into a store: plain bytes and the hash that names them.
 
     How a backend keeps it (compressed, or as a difference to another chunk) is its own affair: `Reader.chunks` gives
@@ -57,7 +59,7 @@ class Chunk(NamedTuple):
     """A chunk of an earlier state that is probably much like this one; it need not be there."""
 
 
-class CheckpointRow(NamedTuple):
+class CheckpointRow(Record):
     """One checkpoint, without its state."""
 
     # Known to the writer, hashed into `id`.
@@ -112,7 +114,7 @@ class CheckpointRow(NamedTuple):
     """A JSON object as canonical text, laid over `metadata`."""
 
 
-class SessionRow(NamedTuple):
+class SessionRow(Record):
     """One line of work of one agent."""
 
     id: str
@@ -129,7 +131,7 @@ class SessionRow(NamedTuple):
     """The branch that people are on where they name none."""
 
 
-class BranchRow(NamedTuple):
+class BranchRow(Record):
     """A movable name in a session."""
 
     session: str
@@ -138,7 +140,7 @@ class BranchRow(NamedTuple):
     moved_at: int
 
 
-class Operation(NamedTuple):
+class Operation(Record):
     """One entry of a session's operation log: a link of a hash chain.
 
     `hash` covers `previous` and everything else here, so that a changed, missing or reordered entry shows.
@@ -155,7 +157,7 @@ class Operation(NamedTuple):
     hash: bytes
 
 
-class StoreStats(NamedTuple):
+class StoreStats(Record):
     """How much is in a store."""
 
     sessions: int = 0
@@ -173,7 +175,7 @@ class StoreStats(NamedTuple):
     """What the store takes on disk, indexes included, where that can be said."""
 
 
-class Query(NamedTuple):
+class Query(Record):
     """Which checkpoints to list, newest first unless it says otherwise. A filter that is None does not filter.
 
     Every value is bound as a parameter, metadata keys included: no text of a query ever becomes SQL.
@@ -210,7 +212,7 @@ class Query(NamedTuple):
     limit: int | None = None
 
 
-class Claim(NamedTuple):
+class Claim(Record):
     """The session a batch writes to, made by the commit where it does not exist.
 
     An agent or project of None asks for nothing; a given one is set where the session has none, and refused with
@@ -222,7 +224,7 @@ class Claim(NamedTuple):
     project: str | None = None
 
 
-class Move(NamedTuple):
+class Move(Record):
     """A branch head changes from `expected` to `head`, or the whole batch fails with `branch-moved`.
 
     `expected=None` says that the branch must not exist yet; `head=None` removes it.
@@ -233,7 +235,7 @@ class Move(NamedTuple):
     head: CheckpointId | None
 
 
-class Edit(NamedTuple):
+class Edit(Record):
     """The new value of everything about a checkpoint that can change."""
 
     id: CheckpointId
@@ -246,7 +248,7 @@ class Edit(NamedTuple):
     added_metadata: str | None
 
 
-class Guard(NamedTuple):
+class Guard(Record):
     """The session must still be as it was read, or the batch fails with `session-changed`.
 
     `last_seq=None` leaves new checkpoints out of it, for operations that do not mind them.
@@ -256,7 +258,7 @@ class Guard(NamedTuple):
     last_seq: int | None = None
 
 
-class Batch(NamedTuple):
+class Batch(Record):
     """Everything one commit writes, computed before the transaction: all of it becomes visible, or nothing.
 
     The chunks a checkpoint needs are in the batch, or belong to the state of the checkpoint that `relies_on` names.
@@ -283,7 +285,7 @@ class Batch(NamedTuple):
     the log go on as if they were there."""
 
 
-class Swept(NamedTuple):
+class Swept(Record):
     """Chunks that no checkpoint needs: those that a sweep removed, or would remove."""
 
     chunks: int = 0
@@ -294,7 +296,7 @@ class Swept(NamedTuple):
     """Whether a newer collection has begun: it is for that one to remove what is left."""
 
 
-class Receipt(NamedTuple):
+class Receipt(Record):
     """What a commit wrote: the checkpoint rows with what the store gave them."""
 
     checkpoints: tuple[CheckpointRow, ...] = ()

@@ -10,7 +10,6 @@ import os
 from collections.abc import Iterable
 from datetime import datetime
 from itertools import count
-from typing import NamedTuple
 
 from holdfast.errors import ConflictError, ErrorCode, InvalidInputError
 from holdfast.history import jsontext
@@ -19,6 +18,7 @@ from holdfast.history.heads import get_head, missing_head, row_of
 from holdfast.history.identity import checkpoint_id
 from holdfast.history.names import check_branch, check_session
 from holdfast.history.walk import ancestors
+from holdfast.record import Record
 from holdfast.storage.ports import Reader
 from holdfast.storage.records import BranchRow, CheckpointId, CheckpointRow, Claim, Move, SessionRow
 from holdfast.store.changing import OperationPlan, carry_out
@@ -29,7 +29,7 @@ _MOST_OF_A_MESSAGE = 200
 """Enough to know the restored checkpoint again; the whole message is on that one."""
 
 
-class BranchInfo(NamedTuple):
+class BranchInfo(Record):
     """A branch as it is listed."""
 
     name: str

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from holdfast.errors import ConflictError, ErrorCode
 from holdfast.objects.links import links
 from holdfast.objects.verified import read_chunks
+from holdfast.record import Record
 from holdfast.storage.copying import Adoption
 from holdfast.storage.ports import Backend, Reader
 from holdfast.storage.records import (
@@ -54,7 +55,7 @@ class Tally:
     bytes: int = 0
 
 
-class Extra(NamedTuple):
+class Extra(Record):
     """What a batch changes beside bringing checkpoints."""
 
     removals: tuple[CheckpointId, ...] = ()

@@ -21,6 +21,7 @@ from holdfast.errors import (
 from holdfast.history import jsontext
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.history.oplog import edit, operation
+from holdfast.record import Record
 from holdfast.storage.ports import Backend, Reader
 from holdfast.storage.records import (
     Batch,
@@ -43,7 +44,7 @@ _ATTEMPTS = 1000
 _T = TypeVar("_T")
 
 
-class OperationPlan(NamedTuple):
+class OperationPlan(Record):
     """What one operation writes."""
 
     kind: str

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from holdfast.errors import ErrorCode, IntegrityError, InvalidInputError
 from holdfast.objects.links import links
 from holdfast.objects.verified import read_chunk
+from holdfast.record import Record
 from holdfast.storage.ports import Backend, Collection, Reader
 from holdfast.storage.records import CheckpointId, CheckpointRow, ChunkHash, Claim, Query, SessionRow, Swept
 from holdfast.store.changing import OperationPlan, carry_out
@@ -36,7 +37,7 @@ class _RowGoneError(Exception):
     """A row disappeared while its chunks were being marked."""
 
 
-class GcReport(NamedTuple):
+class GcReport(Record):
     """What gc removed for good, or would remove."""
 
     checkpoints: int

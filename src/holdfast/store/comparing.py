@@ -13,10 +13,11 @@ not known at the source, only what the source's log names is believed to have be
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 from holdfast.errors import ConflictError, ErrorCode
 from holdfast.history.oplog import recorded
+from holdfast.record import Record
 from holdfast.storage.copying import Adopted
 from holdfast.storage.ports import Backend, Reader
 from holdfast.storage.records import CheckpointId, CheckpointRow, Operation, Query, SessionRow
@@ -29,7 +30,7 @@ Pair = tuple[CheckpointRow | None, CheckpointRow | None]
 Status = Literal["new", "behind", "unchanged", "ahead"]
 
 
-class Standing(NamedTuple):
+class Standing(Record):
     """How the target's session stands to the source's."""
 
     status: Status
@@ -39,7 +40,7 @@ class Standing(NamedTuple):
     """Whether nothing but saves happened at the source since it was copied."""
 
 
-class Logs(NamedTuple):
+class Logs(Record):
     """Two operation logs."""
 
     mine: Sequence[Operation]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from holdfast.objects.registry import TypeRegistry
+from holdfast.record import Record
 from holdfast.storage.ports import Backend
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class LazyUpkeep:
             self._upkeep.close()
 
 
-class Composition(NamedTuple):
+class Composition(Record):
     """A backend, the types that states may hold, the application's version, a clock in microseconds, and upkeep."""
 
     backend: Backend

@@ -16,10 +16,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 from holdfast.backends.registry import connect, url_of
 from holdfast.errors import ConflictError, ErrorCode, InvalidInputError, NotFoundError
+from holdfast.record import Record
 from holdfast.storage.ports import Backend, Reader
 from holdfast.storage.records import BranchRow, CheckpointRow, ChunkHash, Query, SessionRow
 from holdfast.store.carrying import PREPARED, Carrier, Extra, Tally
@@ -30,7 +31,7 @@ _PATIENCE: Final = 10.0
 """Seconds to wait for another writer of the target."""
 
 
-class SessionCopy(NamedTuple):
+class SessionCopy(Record):
     """What a copy did with one session, or would do."""
 
     id: str
@@ -44,7 +45,7 @@ class SessionCopy(NamedTuple):
     """Checkpoints that it had, and that are gone for good at the source."""
 
 
-class CopyReport(NamedTuple):
+class CopyReport(Record):
     """What was copied, or would be."""
 
     source: str

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from holdfast.errors import ErrorCode, InvalidInputError
 from holdfast.history.checkpoint import STATUSES, TRIGGERS
 from holdfast.history.jsontext import metadata_text
 from holdfast.history.names import check_key, check_tags
+from holdfast.record import Record
 
 _Number = TypeVar("_Number", int | None, float | None)
 
@@ -22,7 +23,7 @@ _MAX_MESSAGE = 64 * 1024
 """A message is a line or a paragraph; more than this belongs into the state."""
 
 
-class Draft(NamedTuple):
+class Draft(Record):
     """The checked description of a save: everything in a checkpoint that comes from the caller."""
 
     message: str

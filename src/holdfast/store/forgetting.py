@@ -9,13 +9,13 @@ exports among them, are beyond its reach.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from holdfast.errors import BackendError, ErrorCode, NotFoundError
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.history.heads import missing_head
 from holdfast.history.refs import resolve
 from holdfast.history.removal import remove
+from holdfast.record import Record
 from holdfast.storage.ports import Backend, Reader
 from holdfast.storage.records import CheckpointId, Claim, Query, SessionRow
 from holdfast.store.changing import OperationPlan, carry_out
@@ -28,7 +28,7 @@ _CLEANINGS = 20
 _WHOLE_ID = 64
 
 
-class ForgetReport(NamedTuple):
+class ForgetReport(Record):
     """What was forgotten."""
 
     checkpoints: int

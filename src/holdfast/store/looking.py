@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import NamedTuple
 
 from holdfast.errors import ErrorCode, InvalidInputError
 from holdfast.history.checkpoint import Checkpoint, moment
 from holdfast.history.moments import around
 from holdfast.history.names import check_tags
 from holdfast.history.times import to_microseconds
+from holdfast.record import Record
 from holdfast.storage.records import CheckpointRow
 from holdfast.store.place import Place, session_of
 
 
-class Around(NamedTuple):
+class Around(Record):
     """The checkpoints on both sides of a moment."""
 
     asked: datetime

@@ -7,13 +7,13 @@ the code, and several machines use them at once: so nothing is changed by openin
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
 
 from holdfast.backends.registry import migrate_target
+from holdfast.record import Record
 from holdfast.store.locate import find_target
 
 
-class MigrateReport(NamedTuple):
+class MigrateReport(Record):
     """What a migration did, or would do."""
 
     store: str

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from holdfast.errors import IntegrityError
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.history.refs import resolve
+from holdfast.record import Record
 from holdfast.storage.ports import Backend, Reader
 from holdfast.storage.records import CheckpointRow, Claim, SessionRow
 
 
-class Place(NamedTuple):
+class Place(Record):
     """Where an operation happens: the store, the session, the branch in use, the clock, and the application."""
 
     backend: Backend

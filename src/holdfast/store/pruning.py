@@ -10,7 +10,6 @@ that kind takes the place of those right before it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from holdfast.errors import ErrorCode, IntegrityError, InvalidInputError
 from holdfast.history.checkpoint import Checkpoint
@@ -19,13 +18,14 @@ from holdfast.history.keep import Keep, check_keep
 from holdfast.history.oplog import retirement
 from holdfast.history.removal import remove
 from holdfast.history.retention import RetentionPlan, plan
+from holdfast.record import Record
 from holdfast.storage.ports import Backend, Reader
 from holdfast.storage.records import BranchRow, CheckpointRow, Claim, Operation, Query, SessionRow
 from holdfast.store.changing import OperationPlan, carry_out
 from holdfast.store.place import Place
 
 
-class PruneDecision(NamedTuple):
+class PruneDecision(Record):
     """What becomes of one checkpoint, and why."""
 
     checkpoint: Checkpoint
@@ -34,7 +34,7 @@ class PruneDecision(NamedTuple):
     """Every rule that keeps it, or what removes it."""
 
 
-class PruneReport(NamedTuple):
+class PruneReport(Record):
     """What a prune did, or would do."""
 
     total: int
@@ -45,7 +45,7 @@ class PruneReport(NamedTuple):
     dry_run: bool
 
 
-class _Reading(NamedTuple):
+class _Reading(Record):
     """All of the sessions that a policy is about, at one moment."""
 
     owners: Mapping[str, SessionRow]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 from holdfast.backends.memory.moment import Moment
 from holdfast.backends.memory.reader import MemoryReader
@@ -21,6 +21,7 @@ from holdfast.history.remains import NO_NUMBER, Remains, Way
 from holdfast.objects.registry import TypeRegistry
 from holdfast.objects.state import decode_state
 from holdfast.objects.verified import Read
+from holdfast.record import Record
 from holdfast.storage.inspection import LostRow
 from holdfast.storage.ports import Inspection, Reader
 from holdfast.storage.records import CheckpointId, CheckpointRow, SessionRow
@@ -29,7 +30,7 @@ from holdfast.store.verifying import DamagedCheckpoint
 from holdfast.store.writer import Writer
 
 
-class Recovered(NamedTuple):
+class Recovered(Record):
     """A state that is whole, and what had to be passed over to find it."""
 
     state: Any
@@ -38,7 +39,7 @@ class Recovered(NamedTuple):
     """What was asked for and could not be read, newest first; empty where nothing was wrong."""
 
 
-class Found(NamedTuple):
+class Found(Record):
     """The newest checkpoint that is whole, and where to read more of it."""
 
     state: Any

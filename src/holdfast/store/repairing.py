@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from holdfast.errors import IntegrityError
 from holdfast.history.identity import checkpoint_id
 from holdfast.history.oplog import check_chain, operation
 from holdfast.history.remains import Remains
+from holdfast.record import Record
 from holdfast.storage.inspection import LostRow, Rebuilt
 from holdfast.storage.ports import Backend, Inspection
 from holdfast.storage.records import BranchRow, CheckpointId, CheckpointRow, Operation, SessionRow
@@ -24,7 +25,7 @@ from holdfast.store.states import States
 from holdfast.store.verifying import DamagedCheckpoint, Problem, verify
 
 
-class MovedHead(NamedTuple):
+class MovedHead(Record):
     """A branch whose head is another one after the repair."""
 
     session: str
@@ -35,7 +36,7 @@ class MovedHead(NamedTuple):
     """None where nothing of the branch is left: it is gone."""
 
 
-class RepairReport(NamedTuple):
+class RepairReport(Record):
     """What a repair did, or would do."""
 
     dry_run: bool

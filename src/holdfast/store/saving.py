@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import partial
 from itertools import count
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 from holdfast.errors import BackendError, ConflictError, ErrorCode, HoldfastError
 from holdfast.history.checkpoint import Checkpoint
@@ -27,6 +27,7 @@ from holdfast.history.heads import find_head, missing_head
 from holdfast.history.identity import checkpoint_id
 from holdfast.history.refs import resolve
 from holdfast.objects.state import EncodedState
+from holdfast.record import Record
 from holdfast.storage.ports import Backend, Reader
 from holdfast.storage.records import (
     Batch,
@@ -62,7 +63,7 @@ _ATTEMPTS = 1000
 something other than contention is wrong."""
 
 
-class Saved(NamedTuple):
+class Saved(Record):
     """What came of a save."""
 
     row: CheckpointRow
@@ -72,7 +73,7 @@ class Saved(NamedTuple):
     """False where the key named this state already, and nothing was written."""
 
 
-class Unsettled(NamedTuple):
+class Unsettled(Record):
     """A save that ended in an error, and of which nobody knows yet whether it took place."""
 
     row: CheckpointRow
@@ -81,7 +82,7 @@ class Unsettled(NamedTuple):
     """What the caller wanted of the branch: see `_wanted`."""
 
 
-class Intent(NamedTuple):
+class Intent(Record):
     """What the caller wants of the branch: where from, and what to do when it is not as expected."""
 
     claim: Claim
@@ -99,7 +100,7 @@ class Intent(NamedTuple):
     """Of this writer, which keeps the list: what a save leaves open is added to it."""
 
 
-class _Place(NamedTuple):
+class _Place(Record):
     """Where one attempt writes: a child of `parent` on `branch`, whose head must be `expected`."""
 
     branch: str
@@ -110,7 +111,7 @@ class _Place(NamedTuple):
 _NOWHERE: Final = _Place("", None, None)
 
 
-class _Look(NamedTuple):
+class _Look(Record):
     """What one reading of the store says."""
 
     place: _Place

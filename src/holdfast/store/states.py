@@ -7,20 +7,21 @@ known of a chunk is remembered; its bytes are not.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from holdfast.errors import ErrorCode, IntegrityError
 from holdfast.objects.hashing import hash_chunk
 from holdfast.objects.links import links
-from holdfast.objects.verified import read_chunk
-from holdfast.storage.ports import Inspection, Reader
+from holdfast.objects.verified import Read, read_chunk
+from holdfast.record import Record
+from holdfast.storage.ports import Inspection
 from holdfast.storage.records import ChunkHash
 from holdfast.store.progress import Progress, silent
 
 _STEP: Final = 1000
 
 
-class Trouble(NamedTuple):
+class Trouble(Record):
     """A chunk that cannot be read."""
 
     chunk: ChunkHash
@@ -35,13 +36,13 @@ class States:
 
     Args:
         seen: Where chunks are read from whatever is wrong around them.
-        reader: Where they are read from usually; None to do without.
+        usual: Reads chunks as everybody does; None to do without.
         progress: Told how many chunks were read.
     """
 
-    def __init__(self, seen: Inspection, reader: Reader | None, progress: Progress | None = None) -> None:
+    def __init__(self, seen: Inspection, usual: Read | None, progress: Progress | None = None) -> None:
         self._seen = seen
-        self._reader = reader
+        self._usual = usual
         self._progress = progress or silent
         self._whole: set[ChunkHash] = set()
         self._spoiled: dict[ChunkHash, Trouble] = {}
@@ -111,9 +112,9 @@ class States:
         if self.count % _STEP == 0:
             self._progress("reading chunks", self.count)
         why, missing = "", False
-        if self._reader is not None:
+        if self._usual is not None:
             try:
-                return read_chunk(name, self._reader.chunks)
+                return read_chunk(name, self._usual)
             except IntegrityError as error:
                 why, missing = str(error), error.code is ErrorCode.CHUNK_MISSING
         data = self._seen.chunks([name]).get(name)

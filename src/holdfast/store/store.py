@@ -11,13 +11,14 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from holdfast.errors import ErrorCode, InvalidInputError
 from holdfast.history import jsontext
 from holdfast.history.checkpoint import Checkpoint, moment
 from holdfast.history.names import check_label
 from holdfast.objects.registry import GLOBAL
+from holdfast.record import Record
 from holdfast.storage.ports import Backend, Reader
 from holdfast.storage.records import Query, SessionRow, StoreStats
 from holdfast.store.composition import Composition, LazyUpkeep, system_clock
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from holdfast.store.watching import Watch
 
 
-class SessionInfo(NamedTuple):
+class SessionInfo(Record):
     """A session as it is listed."""
 
     id: str

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import islice
-from typing import NamedTuple
 
 from holdfast.history.checkpoint import Checkpoint, moment
 from holdfast.history.heads import missing_head
@@ -17,13 +16,14 @@ from holdfast.history.oplog import recorded
 from holdfast.history.reversing import Reversal, Subject, plan_reversal
 from holdfast.history.summaries import summary
 from holdfast.history.undoing import Log, next_redo, next_undo, undoable
+from holdfast.record import Record
 from holdfast.storage.ports import Reader
 from holdfast.storage.records import CheckpointId, Move, Operation, SessionRow
 from holdfast.store.changing import OperationPlan, carry_out
 from holdfast.store.place import Place
 
 
-class OperationInfo(NamedTuple):
+class OperationInfo(Record):
     """An entry of the operation log, for people."""
 
     number: int
@@ -36,7 +36,7 @@ class OperationInfo(NamedTuple):
     """Whether undo gets to it, one step at a time."""
 
 
-class Undone(NamedTuple):
+class Undone(Record):
     """The operation that an undo took back, or a redo brought again."""
 
     number: int
@@ -48,7 +48,7 @@ class Undone(NamedTuple):
     """The head of the branch in use afterwards; None where that branch is gone."""
 
 
-class Turn(NamedTuple):
+class Turn(Record):
     """What an undo or redo means for the writer that asked for it."""
 
     undone: Undone

@@ -4,21 +4,24 @@ Three looks at the same store. The inspection of the backend goes through all ro
 damage. The usual reader is then asked for each checkpoint and each chunk: what it refuses cannot be loaded, even where
 the bytes are whole and only something around them is wrong. And history is checked against itself: ids against what
 they are hashes of, links, heads, the operation log.
+
+Nothing of this stops writers, and two views are two moments. So the usual reader is opened twice, just before the
+inspection and just after it: what was saved in between is in the second, and what was removed is in the first.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any, Final
 
 from holdfast.errors import IntegrityError
 from holdfast.history.identity import checkpoint_id
 from holdfast.history.oplog import check_chain
+from holdfast.record import Record
 from holdfast.storage.inspection import Flaw, LostRow
 from holdfast.storage.ports import Backend, Inspection, Reader
-from holdfast.storage.records import CheckpointId, CheckpointRow, ChunkHash, Query, SessionRow
+from holdfast.storage.records import CheckpointId, CheckpointRow, ChunkHash, SessionRow
 from holdfast.store.progress import Progress, silent
 from holdfast.store.states import States
 
@@ -28,7 +31,7 @@ _LOOKS: Final = 3
 _STEP: Final = 1000
 
 
-class DamagedCheckpoint(NamedTuple):
+class DamagedCheckpoint(Record):
     """A checkpoint that cannot be loaded, with what is known of it."""
 
     id: str | None
@@ -39,7 +42,7 @@ class DamagedCheckpoint(NamedTuple):
     """False where it is whole, and cannot be read because of what is around it: a repair brings it back."""
 
 
-class Problem(NamedTuple):
+class Problem(Record):
     """Something that is not as it was written."""
 
     kind: str
@@ -51,7 +54,7 @@ class Problem(NamedTuple):
     """The ids of the checkpoints that it affects, where that can be said."""
 
 
-class VerifyReport(NamedTuple):
+class VerifyReport(Record):
     """What `verify` looked at, and what it found."""
 
     quick: bool
@@ -88,15 +91,14 @@ def verify(
     looks = 0
     while True:
         looks += 1
-        # The usual view first: whatever is removed while the other one opens was still in this one.
-        with _usual(backend) as (reader, refusal), backend.inspect() as seen:
-            check = _Check(seen, reader, refusal, session, progress or silent)
+        with _usual(backend) as before, backend.inspect() as seen, _usual(backend) as after:
+            check = _Check(seen, before, after, session, progress or silent)
             report = check.run(quick=quick)
         if not check.unsure or looks == _LOOKS:
             return report
 
 
-class _Place(NamedTuple):
+class _Place(Record):
     """What is remembered of a row while the others are looked at."""
 
     session: str
@@ -112,16 +114,15 @@ class _Check:
     def __init__(
         self,
         seen: Inspection,
-        reader: Reader | None,
-        refusal: str,
+        before: Reader | str,
+        after: Reader | str,
         session: str | None,
         progress: Progress,
     ) -> None:
         self._seen = seen
-        self._reader = reader
-        self._newest_position = _newest_position(reader)
-        """What came after the usual view opened is not in it."""
-        self._refusal = refusal
+        self._refusal = before if isinstance(before, str) else ""
+        self._reader = None if isinstance(before, str) else before
+        self._later = None if isinstance(after, str) else after
         self._only = session
         self._progress = progress
         self._places: dict[CheckpointId, _Place] = {}
@@ -183,10 +184,12 @@ class _Check:
             return
         try:
             found = self._reader.checkpoint(row.id)
+            if found is None and self._later is not None:
+                found = self._later.checkpoint(row.id)
         except IntegrityError as error:
             self._blame(row.id, "checkpoint", f"it cannot be read: {error}", lost=False)
             return
-        if found is None and row.position <= self._newest_position:
+        if found is None:
             self.unsure = True
             self._blame(row.id, "checkpoint", "it cannot be found by its id", lost=False)
         elif len(self._places) % _STEP == 0:
@@ -240,7 +243,7 @@ class _Check:
 
     def _check_states(self) -> int:
         """Read each chunk once; how many there are."""
-        states = States(self._seen, self._reader, self._progress)
+        states = States(self._seen, None if self._reader is None else self._chunks, self._progress)
         blamed: dict[ChunkHash, list[CheckpointId]] = {}
         for name, place in self._places.items():
             trouble = states.trouble_with(place.root)
@@ -254,6 +257,15 @@ class _Check:
             affected = tuple(name.hex() for name in blamed.get(each.chunk, ()))
             self._problems.append(Problem("chunk", f"chunk {each.chunk.hex()}", each.why, None, affected))
         return states.count
+
+    def _chunks(self, names: Iterable[ChunkHash]) -> Mapping[ChunkHash, bytes]:
+        """Chunks as the usual reader gives them."""
+        assert self._reader is not None
+        wanted = list(names)
+        found = self._reader.chunks(wanted)
+        if self._later is None or len(found) == len(wanted):
+            return found
+        return {**found, **self._later.chunks([name for name in wanted if name not in found])}
 
     def _blame(
         self, name: CheckpointId, kind: str, why: str, *, lost: bool = False, damages: bool = True
@@ -272,27 +284,14 @@ class _Check:
 
 
 @contextmanager
-def _usual(backend: Backend) -> Iterator[tuple[Reader | None, str]]:
-    """The reader that everybody uses; None and the reason where the store cannot be read that way."""
-    try:
-        view = backend.reader()
-        reader = view.__enter__()
-    except IntegrityError as error:
-        yield None, f"the store cannot be opened: {error}"
-        return
-    try:
-        yield reader, ""
-    finally:
-        view.__exit__(None, None, None)
-
-
-def _newest_position(reader: Reader | None) -> int:
-    try:
-        newest = reader.checkpoints(Query(include_hidden=True, limit=1)) if reader is not None else ()
-    except IntegrityError:
-        # Where not even that can be read, everything that is not found counts.
-        return sys.maxsize
-    return newest[0].position if newest else 0
+def _usual(backend: Backend) -> Iterator[Reader | str]:
+    """The reader that everybody uses, or the reason why the store cannot be read that way."""
+    with ExitStack() as views:
+        try:
+            found: Reader | str = views.enter_context(backend.reader())
+        except IntegrityError as error:
+            found = f"the store cannot be opened: {error}"
+        yield found
 
 
 def _order(each: DamagedCheckpoint) -> tuple[str, int, str]:

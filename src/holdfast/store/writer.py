@@ -41,7 +41,7 @@ Ref = str | Checkpoint
 _MOST_KEPT = 64
 """More than there are saves under way at once: each relies on a state that was saved before it was encoded."""
 
-_WHOLE_ID = re.compile("[0-9a-fA-F]{64}")
+_WHOLE_ID = "[0-9a-fA-F]{64}"
 
 
 class Writer:
@@ -171,7 +171,7 @@ class Writer:
             return None
         if isinstance(expect, Checkpoint):
             expect = expect.id
-        if _WHOLE_ID.fullmatch(expect):
+        if re.fullmatch(_WHOLE_ID, expect):
             # Known without reading, and still an answer when the checkpoint has been deleted: it is not the head.
             return CheckpointId(bytes.fromhex(expect))
         with self.parts.backend.reader() as reader:

@@ -7,9 +7,9 @@ for good stays in the list with a mark, so that everything around it can still b
 from __future__ import annotations
 
 from collections import Counter
-from typing import NamedTuple
 
 from holdfast.errors import ErrorCode, NotFoundError
+from holdfast.record import Record
 from holdfast.testing.lines import Line, ModelCheckpoint
 from holdfast.testing.model_writer import ModelData, ModelWriter, refused
 from holdfast.testing.past import Past, snapshot
@@ -17,7 +17,7 @@ from holdfast.testing.past import Past, snapshot
 _DAY = 86_400 * 1_000_000
 
 
-class Collected(NamedTuple):
+class Collected(Record):
     """What a gc removed for good."""
 
     checkpoints: int

@@ -493,6 +493,28 @@ def test_every_setting_is_described_in_the_reference():
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        '[tool.holdfast]\ntime = "iso"',
+        '[ tool . "holdfast" ]\ntime = "iso"',
+        "['tool'.holdfast]\ntime = 'iso'",
+        'tool.holdfast.time = "iso"',
+        'tool = { holdfast = { time = "iso" } }',
+        '[tool]\nholdfast.time = "iso"',
+        '[tool]\nruff.x = 1\n[tool.holdfast]\ntime = "iso"',
+    ],
+)
+def test_a_project_may_write_our_table_in_every_way_that_toml_has(run, places, text):
+    places("project", text + "\n")
+    assert explained(run, "time")[0] == "iso"
+
+
+def test_a_project_that_only_names_us_is_not_read_further(run, places):
+    places("project", '[project]\ndependencies = ["holdfast"]\n= = this is not TOML\n')
+    assert explained(run, "time") == ["relative", "default"]
+
+
+@pytest.mark.parametrize(
     ("store", "said"),
     [
         ("postgresql://ada:plugh@db.example/agents", "a store on a server has no settings file"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -49,11 +50,24 @@ def end_others(run: Run) -> None:
     )
 
 
+def settle(backend: PostgresBackend) -> None:
+    """Wait until no connection is being opened: on a slow machine a second is asked for before the first is there."""
+    with backend._pool.connection():
+        pass
+    shared = backend._pool._shared
+    assert shared is not None
+    until = time.monotonic() + 30
+    while (found := shared.get_stats())["pool_available"] != found["pool_size"]:
+        assert time.monotonic() < until, found
+        time.sleep(0.01)
+
+
 @contextmanager
 def messages(backend: PostgresBackend) -> Iterator[list[str]]:
     """The kinds of all messages from and to the server."""
     seen: list[str] = []
     with tempfile.TemporaryFile("w+") as file:
+        settle(backend)
         # The one that was given back last is taken first.
         with backend._pool.connection() as connection:
             connection.pgconn.trace(file.fileno())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -261,7 +260,7 @@ def test_a_node_at_the_limit_keeps_its_right_edge_and_one_above_gives_it_away():
 
 
 def test_a_node_of_many_entries_gives_them_away_from_the_lowest_level_up():
-    cuts = replace(FORMAT_0, node_limit=1_000)
+    cuts = FORMAT_0._replace(node_limit=1_000)
     levels = [[Entry(ChunkHash(bytes((height, n)) * 16), 2, 2) for n in range(10)] for height in range(4)]
     node = Node(nodes.LIST, 81, 84, levels, [b"\xc0"])
     part, spilled = within_limit(node, cuts)
@@ -280,7 +279,7 @@ def test_the_figures_of_the_format_are_those_of_the_page():
 
 @pytest.mark.parametrize("scale", [3, 18_000])
 def test_a_run_ends_where_the_formula_of_the_page_says(scale):
-    cuts, source = replace(FORMAT_0, leaf_scale=scale), random.Random(scale)
+    cuts, source = FORMAT_0._replace(leaf_scale=scale), random.Random(scale)
     for _ in range(2_000):
         weight = source.randrange(1, scale)
         total = source.randrange(weight, 2 * scale + 2)
@@ -292,7 +291,7 @@ def test_a_run_ends_where_the_formula_of_the_page_says(scale):
 
 @pytest.mark.parametrize("scale", [2, 3, 36])
 def test_an_index_ends_where_the_formula_of_the_page_says(scale):
-    cuts, source = replace(FORMAT_0, index_scale=scale), random.Random(scale)
+    cuts, source = FORMAT_0._replace(index_scale=scale), random.Random(scale)
     for count in range(1, 2 * scale + 1):
         edge = (4 * count**3 << 64) // scale**4
         for number in (0, edge - 1, edge, edge + 1, source.getrandbits(64), (1 << 64) - 1):

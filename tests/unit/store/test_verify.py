@@ -317,6 +317,23 @@ def test_progress_is_told_and_the_twin_says_the_same(path, monkeypatch):
     assert asyncio.run(twin()) == report
 
 
+def test_what_is_saved_between_the_two_views_of_every_look_is_not_damage(path, monkeypatch):
+    with holdfast.open(path, durability="process") as store:
+        writer = store.session("s")
+        inspect = store._backend.inspect
+        looks: list[holdfast.Checkpoint] = []
+
+        @contextmanager
+        def meanwhile():
+            looks.append(writer.save({"new": [len(looks)] * 3000}))
+            with inspect() as seen:
+                yield seen
+
+        monkeypatch.setattr(store._backend, "inspect", meanwhile)
+        assert store.verify().problems == ()
+        assert len(looks) == 1, "it was seen at once that nothing is wrong"
+
+
 def test_verify_beside_a_retention_finds_nothing(path, monkeypatch):
     """A row that goes between the two views is not damage."""
     with holdfast.open(path, durability="process") as store:

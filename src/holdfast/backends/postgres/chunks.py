@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import psycopg
 
@@ -17,6 +17,7 @@ from holdfast.backends.preparing import depth_of
 from holdfast.backends.recent import RecentChunks
 from holdfast.backends.rows import Row
 from holdfast.objects.deltas import DELTA
+from holdfast.record import Record
 from holdfast.storage.records import ChunkHash
 
 Connection = psycopg.Connection[Row]
@@ -40,7 +41,7 @@ _PUT = (
 _SELECT_PRESENT = "SELECT hash FROM chunks WHERE hash = ANY (%b)"
 
 
-class ChunkColumns(NamedTuple):
+class ChunkColumns(Record):
     """Packed chunks as the parameters of `put_chunks`: one list for each column."""
 
     names: list[bytes]

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from importlib import resources
-from typing import Final, NamedTuple
+from typing import Final
 
 import psycopg
 from psycopg import sql
@@ -23,6 +23,7 @@ from holdfast.backends.postgres.errors import permission_denied
 from holdfast.backends.postgres.locking import TABLES, alone
 from holdfast.backends.rows import Row
 from holdfast.errors import ErrorCode, HoldfastError, NotFoundError, UnsupportedError
+from holdfast.record import Record
 
 Connection = psycopg.Connection[Row]
 
@@ -33,7 +34,7 @@ _PARTS = resources.files("holdfast.backends.postgres")
 _NAMED = re.compile(r"(\d{4})_(\w+)\.sql")
 
 
-class Migration(NamedTuple):
+class Migration(Record):
     """One step from a version to the next."""
 
     number: int

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from itertools import groupby
 from operator import itemgetter
-from typing import Final, NamedTuple
+from typing import Final
 
 from psycopg import sql
 
@@ -25,6 +25,7 @@ from holdfast.backends.postgres.read import Connection
 from holdfast.backends.postgres.tables import inspection
 from holdfast.backends.refilling import EPOCH_COLUMN, new_chunk_rows, new_counters, new_rows
 from holdfast.backends.rows import Row
+from holdfast.record import Record
 from holdfast.storage.inspection import Rebuilt
 from holdfast.storage.ports import Inspection
 from holdfast.storage.records import CheckpointRow
@@ -58,7 +59,7 @@ FROM objects LEFT JOIN LATERAL aclexplode(rights) AS r ON true
 """
 
 
-class _Rights(NamedTuple):
+class _Rights(Record):
     """Who owns something, and who may do what with it: privilege and role, and whether they may pass it on."""
 
     owner: str

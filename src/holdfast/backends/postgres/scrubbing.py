@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 import psycopg
 from psycopg.errors import Diagnostic
@@ -21,6 +21,7 @@ from holdfast.backends.postgres.errors import permission_denied, store_locked
 from holdfast.backends.postgres.locking import MOMENT, TABLES, patiently
 from holdfast.backends.rows import Row
 from holdfast.errors import BackendError, ErrorCode
+from holdfast.record import Record
 
 Connection = psycopg.Connection[Row]
 
@@ -72,7 +73,7 @@ def _rewrite(connection: Connection, table: str, url: str) -> int:
     return _left(notices, table, url)
 
 
-class _Notice(NamedTuple):
+class _Notice(Record):
     """What the server mentioned; taken out at once, because the driver's record of it does not last."""
 
     severity: str | None

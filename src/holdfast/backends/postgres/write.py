@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import psycopg
 
@@ -22,6 +22,7 @@ from holdfast.backends.postgres.chunks import ChunkColumns
 from holdfast.backends.postgres.creation import VERSION
 from holdfast.backends.rows import Row
 from holdfast.errors import ConflictError
+from holdfast.record import Record
 from holdfast.storage.records import (
     Batch,
     BranchRow,
@@ -66,14 +67,14 @@ _OPERATION = ("session", "number", "kind", "at", "data", "previous", "hash", "se
 _SESSION = tuple(rows.SESSION_FIELDS.split(", "))
 
 
-class KnownSession(NamedTuple):
+class KnownSession(Record):
     """A session as it is in the store."""
 
     number: int
     row: SessionRow
 
 
-class Written(NamedTuple):
+class Written(Record):
     """What a commit came to."""
 
     checkpoints: Mapping[CheckpointId, CheckpointRow]
@@ -82,7 +83,7 @@ class Written(NamedTuple):
     """Whether somebody waits for new checkpoints and is to be told."""
 
 
-class _Found(NamedTuple):
+class _Found(Record):
     """What was read for a commit, under the lock on its session."""
 
     number: int

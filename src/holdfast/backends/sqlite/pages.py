@@ -10,9 +10,10 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from holdfast.backends.sqlite.connection import PAGE_SIZE, RESERVED_BYTES
+from holdfast.record import Record
 
 _USABLE: Final = PAGE_SIZE - RESERVED_BYTES
 _TABLE_LOCAL: Final = _USABLE - 35
@@ -40,7 +41,7 @@ _FLOAT: Final = 7
 _FIRST_BLOB: Final = 12
 
 
-class Cell(NamedTuple):
+class Cell(Record):
     """A row or an index entry, decoded."""
 
     rowid: int | None

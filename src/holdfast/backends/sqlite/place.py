@@ -181,4 +181,4 @@ def _holds(point: str, target: str) -> bool:
 
 def _unescaped(text: str) -> str:
     # The kernel writes space, tab, newline and backslash of a mount point as three octal digits.
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text) if "\\" in text else text
