@@ -29,6 +29,11 @@ def render(results: Results, targets: list[Target]) -> str:
     return "\n\n".join(parts)
 
 
+def scale_tables(scale: Results) -> tuple[str, str]:
+    """The two tables of `scale` without their headings, for a page that has its own."""
+    return _scale(scale).partition("\n\n")[2], _million(scale).partition("\n\n")[2]
+
+
 def _head(meta: Results) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in meta["versions"].items())
     return (

@@ -98,6 +98,23 @@ def judge_postgres(results: Results) -> list[Target]:
     return made
 
 
+def judge_graphs(results: Results) -> list[Target]:
+    """The same for a run of `bench.graphs`."""
+    made: list[Target] = []
+    for database, names in (("sqlite", _NAMES), ("postgres", _POSTGRES_NAMES)):
+        found = {"contenders": results["databases"].get(database, {})}
+        title = "graph on SQLite" if database == "sqlite" else "graph on PostgreSQL"
+        size = _figure(found, _PLAIN, "bytes")
+        # A saver that stores whole states falls behind with every step: the limits are meant for 1,000.
+        if results["steps"] == 1000:
+            for peer, limit in (("saver", 1 / 100), ("delta", 1 / 2)):
+                ratio = _over(size, _figure(found, peer, "bytes"))
+                made += _target(f"{title}, on disk", names[peer], ratio, limit, None)
+        for what, limit in (("put", 1 / 3), ("get_state", 1.0), ("history", 1 / 3)):
+            made += _timed(f"{title}, {what}", found, (_PLAIN, "saver"), (what,), (limit, None), names)
+    return made
+
+
 def _figure(workload: Results | None, name: str, *keys: str) -> float | None:
     """A figure of a contender, None where it has none."""
     found: Any = (workload or {}).get("contenders", {}).get(name, {})

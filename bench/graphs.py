@@ -1,0 +1,236 @@
+"""The benchmark of the LangGraph saver: `python -m bench.graphs`, from the root of the repository.
+
+python -m bench.graphs                     everything: about ten minutes, and 2 GB of disk while it runs
+python -m bench.graphs --quick             the same with fewer steps; its ratios are no measurement
+python -m bench.graphs --only sqlite       one of the databases: sqlite, postgres
+
+A real graph: an agent that answers and uses tools, one LangChain message of about 1 KB a step, a thousand steps, with
+`durability="sync"`, so that a step ends when its checkpoint is on the disk. Everyone runs the same graph with the same
+messages. `put` and `put_writes` are timed inside of the graph; `get_state` and `get_state_history` with a saver that
+was opened anew. What is loaded is compared with what was said.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import sys
+import tempfile
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+from typing import Annotated, Any, TypedDict
+
+from bench.timing import Sample, summary, timed
+
+_RESULTS = Path(__file__).resolve().parent / "results"
+_PACKAGES = (
+    "holdfast",
+    "langgraph",
+    "langgraph-checkpoint",
+    "langgraph-checkpoint-sqlite",
+    "langgraph-checkpoint-postgres",
+    "langchain-core",
+    "psycopg",
+)
+_DATABASES = ("sqlite", "postgres")
+_THREAD: Any = {"configurable": {"thread_id": "bench"}}
+_LOADS = 7
+_HISTORIES = 3
+
+
+def main() -> int:
+    """Parse, run, print, write."""
+    options = _options()
+    try:
+        from bench.environment import described
+        from bench.graphs_report import render
+        from bench.targets import judge_graphs
+    except ModuleNotFoundError as error:
+        print(f"{error}. Install what the benchmark needs: pip install -e . --group bench", file=sys.stderr)
+        return 2
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        meta = described(quick=options.quick, seed=options.seed, folder=Path(folder), packages=_PACKAGES)
+        steps = 100 if options.quick else 1_000
+        results: dict[str, Any] = {"meta": meta, "steps": steps, "databases": {}}
+        for database in options.only:
+            results["databases"][database] = _database(database, Path(folder), steps, options.seed)
+    targets = judge_graphs(results)
+    results["targets"] = [each.to_dict() for each in targets]
+    print(render(results, targets))
+    path = options.json or _RESULTS / f"graphs-{datetime.now(UTC):%Y%m%d-%H%M%S}.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(results, indent=1), encoding="utf-8")
+    print(f"\nAll figures: {path}")
+    return 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.graphs", description="LangGraph with its own savers and with holdfast's"
+    )
+    parser.add_argument("--quick", action="store_true", help="fewer steps: a check that everything runs")
+    parser.add_argument("--only", nargs="+", default=_DATABASES, choices=_DATABASES, help="databases")
+    parser.add_argument(
+        "--json", type=Path, metavar="PATH", help="where the figures go (default: bench/results/)"
+    )
+    parser.add_argument("--folder", type=Path, metavar="PATH", help="where the stores go: a real disk")
+    parser.add_argument("--seed", type=int, default=20261115, help="another seed, another conversation")
+    return parser.parse_args()
+
+
+def _database(database: str, folder: Path, steps: int, seed: int) -> dict[str, Any]:
+    from bench.contenders.graph_savers import POSTGRES, SQLITE
+    from bench.servers import running
+
+    if database == "sqlite":
+        made = {}
+        for name, kind in SQLITE.items():
+            place = folder / name
+            place.mkdir()
+            made[name] = kind(place)
+        return _all(made, steps, seed)
+    with running(folder) as server:
+        return _all({name: kind(server.fresh_database()) for name, kind in POSTGRES.items()}, steps, seed)
+
+
+def _all(savers: dict[str, Any], steps: int, seed: int) -> dict[str, Any]:
+    """Everyone one after the other; loads and histories in turns."""
+    found: dict[str, Any] = {}
+    for name, each in savers.items():
+        print(f"{datetime.now(UTC):%H:%M:%S} {each.label}", file=sys.stderr)
+        found[name] = {"label": each.label} | _run(each, steps, seed)
+        each.settle()
+    said = list(conversation(steps, seed))
+    loads: dict[str, list[Sample]] = {name: [] for name in savers}
+    histories: dict[str, list[Sample]] = {name: [] for name in savers}
+    for turn in range(_LOADS):
+        for name, each in savers.items():
+            loads[name].append(_opened(each, lambda graph: _get_state(graph, said)))
+            if turn < _HISTORIES:
+                histories[name].append(_opened(each, lambda graph: _history(graph, steps)))
+    for name in savers:
+        found[name] |= {"get_state": summary(loads[name]), "history": summary(histories[name])}
+    return found
+
+
+def conversation(steps: int, seed: int) -> Any:
+    """The messages, one for each step: a person's, the model's and those of tools."""
+    from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+
+    from bench.messages import message
+
+    rng = Random(seed)
+    for number in range(steps):
+        made = message(rng, number)
+        content = made["content"] if isinstance(made["content"], str) else json.dumps(made["content"])
+        if made["role"] == "user":
+            yield HumanMessage(content, id=made["id"])
+        elif made["role"] == "tool":
+            yield ToolMessage(content, tool_call_id=made["tool_call_id"], id=made["id"])
+        else:
+            calls = [
+                {"name": call["name"], "args": call["arguments"], "id": call["id"]}
+                for call in made["tool_calls"]
+            ]
+            used = made["usage"]
+            total = used["input_tokens"] + used["output_tokens"]
+            yield AIMessage(
+                content, id=made["id"], tool_calls=calls, usage_metadata={**used, "total_tokens": total}
+            )
+
+
+def build(saver: Any, messages: list[Any], *, delta: bool) -> Any:
+    """The graph: a node that says the next thing until everything is said."""
+    from langgraph.channels.delta import DeltaChannel
+    from langgraph.graph import END, START, StateGraph
+    from langgraph.graph.message import add_messages
+
+    def collected(value: list[Any], writes: list[list[Any]]) -> list[Any]:
+        return [*value, *(each for write in writes for each in write)]
+
+    kept = DeltaChannel(collected, list, snapshot_frequency=100) if delta else add_messages
+
+    class State(TypedDict):
+        messages: Annotated[list[Any], kept]
+
+    def agent(state: Any) -> dict[str, Any]:
+        return {"messages": [messages[len(state["messages"])]]}
+
+    def more(state: Any) -> str:
+        return "agent" if len(state["messages"]) < len(messages) else END
+
+    # The types are local: without this, LangGraph would look them up by name and find nothing.
+    State.__annotations__ = {"messages": Annotated[list[Any], kept]}
+    builder = StateGraph(State)
+    builder.add_node("agent", agent)
+    builder.add_edge(START, "agent")
+    builder.add_conditional_edges("agent", more)
+    return builder.compile(checkpointer=saver)
+
+
+def _run(each: Any, steps: int, seed: int) -> dict[str, Any]:
+    """Run the whole graph; what its saver took late in the run, and what is on the disk."""
+    saver = each.open()
+    puts: list[Sample] = []
+    writes: list[Sample] = []
+    saver.put = _watched(saver.put, puts)
+    saver.put_writes = _watched(saver.put_writes, writes)
+    messages = list(conversation(steps, seed))
+    graph = build(saver, messages, delta=each.delta)
+    gc.collect()
+    config = _THREAD | {"recursion_limit": steps + 10}
+    _, whole = timed(lambda: graph.invoke({"messages": []}, config, durability="sync"))
+    each.close(saver)
+    late = max(1, len(puts) // 10)
+    return {
+        "put": summary(puts[-late:]),
+        "put_writes": summary(writes[-late:]),
+        "run": summary([whole]),
+        "checkpoints": len(puts),
+        "bytes": each.size(),
+    }
+
+
+def _watched(call: Callable[..., Any], samples: list[Sample]) -> Callable[..., Any]:
+    def watched(*args: Any, **more: Any) -> Any:
+        result, sample = timed(lambda: call(*args, **more))
+        samples.append(sample)
+        return result
+
+    return watched
+
+
+def _opened(each: Any, work: Callable[[Any], Any]) -> Sample:
+    """Time what a program does with a saver that it has just opened; opening is not part of it."""
+    saver = each.open()
+    try:
+        graph = build(saver, [], delta=each.delta)
+        gc.collect()
+        return timed(lambda: work(graph))[1]
+    finally:
+        each.close(saver)
+
+
+def _get_state(graph: Any, said: list[Any]) -> None:
+    found = graph.get_state(_THREAD).values["messages"]
+    if found != said:
+        raise WrongStateError(
+            f"{len(found)} messages came back, which are not the {len(said)} that were said"
+        )
+
+
+def _history(graph: Any, steps: int) -> None:
+    count = sum(1 for _ in graph.get_state_history(_THREAD, limit=steps))
+    if count != steps:
+        raise WrongStateError(f"{count} checkpoints came back, not {steps}")
+
+
+class WrongStateError(Exception):
+    """A saver gave back something else than was saved."""
+
+
+if __name__ == "__main__":
+    sys.exit(main())
