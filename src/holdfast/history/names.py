@@ -16,6 +16,9 @@ from holdfast.errors import ErrorCode, InvalidInputError
 MAX_NAME = 256
 """Long enough for a URL as a session id, short enough for an index."""
 
+MAX_KEY = 1024
+"""Bytes of UTF-8. Programs make keys of several ids; a server's index takes twice this."""
+
 _BRANCH = r"\w[\w./+-]*"
 
 
@@ -26,7 +29,14 @@ def check_session(name: str) -> str:
 
 def check_key(name: str) -> str:
     """Return `name` if it can be the key of a checkpoint."""
-    return _checked(name, "key")
+    if type(name) is str and len(name.encode("utf-8", "replace")) > MAX_KEY:
+        raise InvalidInputError(
+            f"{name[:60]!r}... cannot be a key: it is too long",
+            code=ErrorCode.BAD_NAME,
+            hint=f"use at most {MAX_KEY} bytes",
+            name=name[:MAX_NAME].encode("utf-8", "replace").decode(),
+        )
+    return _checked(name, "key", longest=MAX_KEY)
 
 
 def check_label(name: str | None, what: str) -> str | None:
@@ -78,18 +88,18 @@ def _article(noun: str) -> str:
     return "an" if noun[0] in "aeiou" else "a"
 
 
-def _checked(name: str, what: str) -> str:
+def _checked(name: str, what: str, *, longest: int = MAX_NAME) -> str:
     if type(name) is not str:
         raise InvalidInputError(
             f"{_article(what)} {what} must be a text, not {type(name).__name__}",
             code=ErrorCode.BAD_NAME,
             hint=f"pass the {what} as a str",
         )
-    if not name or len(name) > MAX_NAME or name != name.strip() or not name.isprintable():
+    if not name or len(name) > longest or name != name.strip() or not name.isprintable():
         raise InvalidInputError(
             f"{name[:60]!r} cannot be {_article(what)} {what}",
             code=ErrorCode.BAD_NAME,
-            hint=f"use 1 to {MAX_NAME} printable characters, no space at either end",
+            hint=f"use 1 to {longest} printable characters, no space at either end",
             name=name[:MAX_NAME].encode("utf-8", "replace").decode(),
         )
     return name

@@ -268,6 +268,9 @@ def test_a_clock_that_goes_back_keeps_order(session, clock):
         {"duration_ms": "fast"},
         {"key": ""},
         {"key": 5},
+        {"key": "x" * 1025},
+        {"key": "\U0001f600" * 257},
+        {"key": "a "},
         {"metadata": ["a"]},
         {"metadata": {1: 2}},
         {"metadata": {"a": (1, 2)}},
@@ -283,6 +286,12 @@ def test_what_cannot_be_kept_is_refused_and_nothing_is_written(store, options):
         store.session("s").save({}, **options)
     assert caught.value.hint
     assert store.sessions() == []
+
+
+@pytest.mark.parametrize("key", ["x" * 1024, "\U0001f600" * 256])
+def test_a_key_may_be_a_thousand_bytes_long(store, key):
+    assert store.session("s").save({"n": 1}, key=key).key == key
+    assert store.session("s").save({"n": 1}, key=key).seq == 1
 
 
 @pytest.mark.parametrize("name", ["", " a", "a ", "a\nb", "\x1b[31m", "x" * 257, 3, None])
