@@ -32,16 +32,19 @@ MEANINGS: dict[type[HoldfastError], dict[str, str]] = {
         "nothing-to-undo": "No operation of the session can be undone; saves are not operations.",
         "nothing-to-redo": "Nothing was undone, or something else was done since.",
         "undo-gone": "gc, forget or retention removed for good what an undo or redo would bring back.",
+        "source-missing": "There is no file of that name to import from.",
+        "source-empty": "What is to be imported has no thread.",
     },
     errors.ConflictError: {
         "branch-moved": "Another writer moved the branch after it was read.",
         "branch-exists": "The session already has a branch of that name.",
+        "session-exists": "The session that was to be made already has checkpoints.",
         "key-taken": "The key already names a checkpoint with another state.",
         "session-changed": "The session changed while the operation was being prepared.",
         "chunks-gone": "The store no longer has the state that a save builds on: it was replaced by another copy.",
         "patch-failed": "A JSON patch does not fit the state that it was applied to.",
         "undo-blocked": "A branch or a checkpoint is no longer as the operation left it; the hint says what to do.",
-        "history-differs": "The target of a copy has a session of that id that is not a copy of the source's.",
+        "history-differs": "The target of a copy or an import has a session of that id with another history.",
         "collection-running": "Another process removes chunks already; a collection nobody asked for does not begin.",
     },
     errors.IntegrityError: {
@@ -72,6 +75,7 @@ MEANINGS: dict[type[HoldfastError], dict[str, str]] = {
         "empty-policy": "A Keep without a rule and without a cap: it does not say what to keep.",
         "needs-confirmation": "The command needs a yes, and nobody gave it.",
         "bad-config": "A settings file has an unknown key, a value of the wrong type, or is not TOML.",
+        "source-unknown": "What is to be imported is no database that one of LangGraph's savers wrote.",
     },
     errors.UnsupportedError: {
         "format-too-new": "A newer holdfast wrote the store, in a format that this one cannot read.",

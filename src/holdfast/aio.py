@@ -30,6 +30,8 @@ import anyio.to_thread
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.history.keep import Keep
 from holdfast.history.lineage import Tree
+from holdfast.objects.registry import C, Upgrade
+from holdfast.objects.state import EncodedState
 from holdfast.objects.tracked_dict import TrackedDict
 from holdfast.objects.tracked_list import TrackedList
 from holdfast.storage.ports import Backend
@@ -41,6 +43,7 @@ from holdfast.store.copying import CopyReport
 from holdfast.store.document import DocumentKinds, TrackedDocument
 from holdfast.store.draft import check_draft
 from holdfast.store.forgetting import ForgetReport
+from holdfast.store.loading import AsyncEachState
 from holdfast.store.locate import open_store
 from holdfast.store.looking import Around
 from holdfast.store.pruning import PruneReport
@@ -177,12 +180,21 @@ class AsyncSession:
             duration_ms=duration_ms,
             key=key,
         )
-        encoded = self._session._writer.encode(state)
+        encoded = state if isinstance(state, EncodedState) else self._session._writer.encode(state)
         return self._written(partial(self._session._writer.save, encoded, draft, expect, parent, on_conflict))
 
     async def _written(self, write: Callable[[], _T]) -> _T:
         async with self._turn:
             return await _run(write)
+
+    def encode(self, state: Any) -> EncodedState:
+        """See `Session.encode`; it touches no disk."""
+        return self._session.encode(state)
+
+    @property
+    def seen(self) -> str | None:
+        """See `Session.seen`."""
+        return self._session.seen
 
     async def load(
         self,
@@ -215,6 +227,12 @@ class AsyncSession:
     async def log(self, ref: Ref = "@", *, limit: int | None = None) -> list[Checkpoint]:
         """See `Session.log`."""
         return await _run(partial(self._session.log, ref, limit=limit))
+
+    async def keyed(
+        self, start: str = "", stop: str | None = None, *, reverse: bool = False, limit: int | None = None
+    ) -> list[Checkpoint]:
+        """See `Session.keyed`."""
+        return await _run(partial(self._session.keyed, start, stop, reverse=reverse, limit=limit))
 
     async def tree(self, *, limit: int | None = None) -> Tree:
         """See `Session.tree`."""
@@ -336,6 +354,25 @@ class AsyncStore:
         """See `Store.url`."""
         return self._store.url
 
+    def register(
+        self,
+        cls: C,
+        *,
+        name: str | None = None,
+        version: int = 1,
+        upgrade: Upgrade | None = None,
+        encode: Callable[[Any], Any] | None = None,
+        decode: Callable[[Any], Any] | None = None,
+    ) -> C:
+        """See `Store.register`. Not awaited: nothing is read or written."""
+        return self._store.register(
+            cls, name=name, version=version, upgrade=upgrade, encode=encode, decode=decode
+        )
+
+    def on_unknown(self, take: Callable[[type], bool] | None) -> None:
+        """See `Store.on_unknown`. It is called where a state is encoded: by `save`, before the first await."""
+        self._store.on_unknown(take)
+
     def session(
         self,
         id: str = "default",  # noqa: A002 - the glossary's word
@@ -403,6 +440,10 @@ class AsyncStore:
             )
         )
 
+    def load_each(self, checkpoints: Iterable[Checkpoint]) -> AsyncIterator[Any]:
+        """See `Store.load_each`: `async for state in store.load_each(found)`."""
+        return AsyncEachState(self._store._state_pages(checkpoints), _run)
+
     def watch(
         self, *, after: Checkpoint | None = None, session: str | None = None, timeout: float | None = None
     ) -> AsyncIterator[Checkpoint]:
@@ -419,9 +460,15 @@ class AsyncStore:
         """See `Store.gc`. `progress` is called in a worker thread."""
         return await _run(partial(self._store.gc, keep_days=keep_days, dry_run=dry_run, progress=progress))
 
-    async def forget(self, session: str, *refs: Ref, dry_run: bool = False) -> ForgetReport:
+    async def copy_session(self, source: str, target: str) -> int:
+        """See `Store.copy_session`."""
+        return await _run(partial(self._store.copy_session, source, target))
+
+    async def forget(
+        self, session: str, *refs: Ref, dry_run: bool = False, clean: bool = True
+    ) -> ForgetReport:
         """See `Store.forget`."""
-        return await _run(partial(self._store.forget, session, *refs, dry_run=dry_run))
+        return await _run(partial(self._store.forget, session, *refs, dry_run=dry_run, clean=clean))
 
     async def verify(
         self,

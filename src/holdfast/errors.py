@@ -39,9 +39,12 @@ class ErrorCode(StrEnum):
     NOTHING_TO_UNDO = "nothing-to-undo"
     NOTHING_TO_REDO = "nothing-to-redo"
     UNDO_GONE = "undo-gone"
+    SOURCE_MISSING = "source-missing"
+    SOURCE_EMPTY = "source-empty"
     # conflict
     BRANCH_MOVED = "branch-moved"
     BRANCH_EXISTS = "branch-exists"
+    SESSION_EXISTS = "session-exists"
     KEY_TAKEN = "key-taken"
     SESSION_CHANGED = "session-changed"
     CHUNKS_GONE = "chunks-gone"
@@ -76,6 +79,7 @@ class ErrorCode(StrEnum):
     EMPTY_POLICY = "empty-policy"
     NEEDS_CONFIRMATION = "needs-confirmation"
     BAD_CONFIG = "bad-config"
+    SOURCE_UNKNOWN = "source-unknown"
     # unsupported
     FORMAT_TOO_NEW = "format-too-new"
     SQLITE_TOO_OLD = "sqlite-too-old"

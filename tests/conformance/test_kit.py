@@ -108,6 +108,10 @@ def ignores_what_it_relies_on(_, batch):
     return batch._replace(relies_on=None)
 
 
+def relies_on_one_alone(_, batch):
+    return batch._replace(also_relies_on=batch.also_relies_on[1:])
+
+
 def takes_hidden_rows_for_gone(backend, batch):
     """Relies only on what is visible."""
     if batch.relies_on is not None:
@@ -186,6 +190,7 @@ REWRITES = [
     (ignores_what_it_relies_on, "test_a_batch_that_relies_on_what_is_not_there_is_refused"),
     (ignores_what_it_relies_on, "test_a_checkpoint_that_was_removed_for_good_cannot_be_relied_on"),
     (ignores_what_it_relies_on, "test_the_chunks_of_an_erased_session_wait_for_a_collection"),
+    (relies_on_one_alone, "test_a_batch_can_rely_on_many_and_is_refused_where_one_of_them_is_gone"),
     (
         looks_for_what_it_relies_on_last,
         "test_what_it_relies_on_is_checked_after_the_guard_and_before_the_moves",
@@ -483,6 +488,9 @@ IGNORED_FILTERS = {
     "step": "test_filters_together_must_all_hold",
     "seq": "test_seq_is_a_filter_like_any_other",
     "key": "test_a_filter_matches_its_value_exactly",
+    "key_from": "test_a_range_of_keys_has_its_first_and_not_its_last",
+    "key_below": "test_a_range_of_keys_is_a_filter_like_any_other",
+    "by_key": "test_by_key_comes_in_the_order_of_bytes_and_leaves_out_what_has_no_key",
     "prev": "test_what_follows_a_checkpoint_is_found_by_it",
     "id_prefix": "test_an_ambiguous_prefix_gives_all_of_them",
     "since": "test_since_and_until_include_their_moment",
@@ -525,6 +533,28 @@ def test_a_backend_that_ignores_a_filter_is_caught(name, test):
 def test_a_backend_that_lists_oldest_first_is_caught():
     backend = FaultyBackend(MemoryBackend(), [Fault("checkpoints", nth=None, after=lambda rows: rows[::-1])])
     assert_caught(backend, "test_order_is_by_seq_and_never_by_time")
+
+
+def in_order(by):
+    """A fault: rows that all have a key come in another order of keys, rising or falling as they would."""
+
+    def mixed_up(rows):
+        keys = [row.key for row in rows]
+        if None in keys:
+            return rows
+        return sorted(rows, key=lambda row: by(row.key), reverse=keys != sorted(keys))
+
+    return mixed_up
+
+
+@pytest.mark.parametrize(
+    "by",
+    [lambda key: key.encode("utf-16-be"), str.casefold, len],
+    ids=["utf-16", "without case", "length"],
+)
+def test_a_backend_that_compares_keys_in_another_way_is_caught(by):
+    backend = FaultyBackend(MemoryBackend(), [Fault("checkpoints", nth=None, after=in_order(by))])
+    assert_caught(backend, "test_by_key_comes_in_the_order_of_bytes_and_leaves_out_what_has_no_key")
 
 
 def test_a_backend_that_gives_other_bytes_is_caught():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from holdfast.testing.values import identical, values
 
 TAGS = ["golden", "verified", "it's"]
-KEYS = ["k1", "k2"]
+KEYS = ["k1", "k2", "k1 x", "\U0001f600", "\uffee"]
 METADATA = [
     {},
     {"model": "m1"},

@@ -358,6 +358,33 @@ class StoreMachine(RemovingRules, LargeStateRules, RuleBasedStateMachine):
             for_real[name] = for_model[name] = moment(self.now) + timedelta(microseconds=since)
         self.both(lambda: self.real.find(**for_real), lambda _: self.model.find(**for_model))
 
+    @rule(
+        writer=WRITERS,
+        start=st.sampled_from(["", "a", "k1 ", *KEYS]),
+        stop=st.sampled_from([None, "", "k2", "k3", *KEYS]),
+        reverse=st.booleans(),
+        limit=st.none() | st.integers(1, 3),
+    )
+    def keyed(self, writer, start, stop, reverse, limit):
+        real, model = self.writers[writer]
+        how = {"reverse": reverse, "limit": limit}
+        self.both(lambda: real.keyed(start, stop, **how), lambda _: model.keyed(start, stop, **how))
+
+    @rule(
+        writer=WRITERS,
+        branch=BRANCHES,
+        state=STATES,
+        said=SAID,
+        parent=st.none() | st.none() | REFS,
+        then=st.integers(0, 2),
+    )
+    def begin_a_line(self, writer, branch, state, said, parent, then):
+        """A branch with a beginning of its own, beside what there is, and more on it."""
+        self.new_writer(writer, branch, None, None)
+        self.save(writer, state, said, "nothing", parent)
+        for number in range(then):
+            self.save(writer, {"more": number}, {"key": KEYS[number]}, None, None)
+
     @rule(by=st.sampled_from([-3_600_000_000, -1, 1, 2, 60_000_000]))
     def the_clock_goes(self, by):
         self.now += by

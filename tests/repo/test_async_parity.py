@@ -10,7 +10,7 @@ import pytest
 import holdfast
 
 # These touch no disk, so there is nothing to wait for.
-NOT_AWAITED = {"session", "changes", "plain", "rehearsal"}
+NOT_AWAITED = {"encode", "session", "changes", "plain", "rehearsal", "register", "on_unknown"}
 ONLY_ASYNC = {"aclose"}
 
 

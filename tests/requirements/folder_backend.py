@@ -85,8 +85,11 @@ class View:
         return self.rows.get(checkpoint)
 
     def checkpoints(self, query: Query) -> list[CheckpointRow]:
-        rows = self.rows.values() if query.oldest_first else reversed(self.rows.values())
-        return [row for row in rows if self._matches(row, query)][: query.limit]
+        rows = [row for row in self.rows.values() if self._matches(row, query)]
+        if query.by_key:
+            keyed = [row for row in rows if row.key is not None]
+            rows = sorted(keyed, key=lambda row: (str(row.key), row.position))
+        return (rows if query.oldest_first else rows[::-1])[: query.limit]
 
     def operations(self, session: str, *, after: int = 0) -> list[Operation]:
         return [entry for entry in self.log if entry.session == session and entry.number > after]
@@ -128,6 +131,8 @@ class View:
             and row.id.hex().startswith(query.id_prefix or "")
             and query.prev in (None, row.prev or b"")
             and query.trigger in (None, row.trigger, row.trigger.partition(":")[0])
+            and (query.key_from is None or (row.key is not None and row.key >= query.key_from))
+            and (query.key_below is None or (row.key is not None and row.key < query.key_below))
             and (query.since is None or row.created_at >= query.since)
             and (query.until is None or row.created_at <= query.until)
             and (query.before_seq is None or row.seq < query.before_seq)
@@ -165,8 +170,9 @@ def check(view: View, batch: Batch) -> None:
         batch.guard.log_count != owner.log_count or batch.guard.last_seq not in (None, owner.last_seq)
     ):
         raise ConflictError.session_changed(claim.session)
-    if batch.relies_on is not None and batch.relies_on not in view.rows:
-        raise ConflictError.chunks_gone(batch.relies_on)
+    for relied_on in rules.relied_on(batch):
+        if relied_on not in view.rows:
+            raise ConflictError.chunks_gone(relied_on)
     for move in batch.moves:
         branch = view.branch(claim.session, move.branch)
         head = branch.head if branch else None

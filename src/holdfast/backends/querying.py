@@ -45,6 +45,8 @@ _EXACT = {
     "step": "c.step = ?",
     "seq": "c.seq = ?",
     "key": "c.key = ?",
+    "key_from": "c.key >= ?",
+    "key_below": "c.key < ?",
     "since": "c.created_at >= ?",
     "until": "c.created_at <= ?",
     "before_seq": "c.seq < ?",
@@ -66,17 +68,19 @@ def to_sql(query: Query, dialect: Dialect) -> tuple[str, list[Any]]:
     # Metadata is compared on what comes out, so that it has to come out unlimited.
     limit: list[int | None] = [] if query.metadata or query.limit is None else [query.limit]
     tables, order = _driven_by(query, dialect)
+    # Within a session a key is there once; across sessions the place decides between two.
+    orders = [order, "c.position"] if query.by_key and query.session is None else [order]
     by_session = tables == dialect.by_session
     if by_session and (dialect.always_few or (limit and query.session is None and of_sessions)):
         within = "".join(f" AND {each}" for each in conditions)
-        # Those that follow one checkpoint are few; their own order would lead through the whole session.
-        inner = "c.seq" if query.prev is None else "c.seq + 0"
+        inner = "c.key" if query.by_key else _seq(query)
         tables = dialect.few_of_each.format(conditions=within, order=inner, direction=direction)
         conditions, parameters = of_sessions, [*parameters, *(limit or [None]), *session_values]
     else:
         conditions, parameters = of_sessions + conditions, session_values + parameters
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    sql = f"SELECT {CHECKPOINT_FIELDS} FROM {tables}{where} ORDER BY {order} {direction}"  # noqa: S608 - constants
+    ordered = ", ".join(f"{each} {direction}" for each in orders)
+    sql = f"SELECT {CHECKPOINT_FIELDS} FROM {tables}{where} ORDER BY {ordered}"  # noqa: S608 - constants
     sql += " LIMIT ?" * len(limit)
     return sql.replace("?", dialect.placeholder), parameters + limit
 
@@ -93,6 +97,9 @@ def _conditions(query: Query, dialect: Dialect) -> tuple[list[str], list[Any]]:
     if query.trigger is not None:
         conditions.append(dialect.auto if query.trigger == "auto" else 'c."trigger" = ?')
         parameters.append(query.trigger)
+    if query.by_key:
+        # Said even where a range says it too: the index is over keys that are not NULL, and databases want to read so.
+        conditions.append("c.key IS NOT NULL")
     if not query.include_hidden:
         conditions.append("c.hidden = 0")
     return conditions, parameters
@@ -107,19 +114,25 @@ def _exactly(query: Query, names: Iterable[str]) -> tuple[list[str], list[Any]]:
 
 def _driven_by(query: Query, dialect: Dialect) -> tuple[str, str]:
     if query.tag is not None:
-        return dialect.by_tag, "t.position"
+        return dialect.by_tag, "c.key" if query.by_key else "t.position"
     if query.id_prefix is not None:
         # The sum keeps a database from going through all rows in this order instead of looking up the few by their id.
-        return dialect.newest, "c.position + 0"
-    if query.session is not None and query.prev is not None:
-        # For the same reason: few follow one checkpoint, and there is an index to find them.
-        return dialect.by_session, "c.seq + 0"
+        return dialect.newest, "c.key" if query.by_key else "c.position + 0"
+    if query.by_key:
+        # Keys are in order within a session only.
+        return dialect.by_session, "c.key"
     if query.session is not None:
         # Within a session both orders are the same, and seq is the one that has an index.
-        return dialect.by_session, "c.seq"
+        return dialect.by_session, _seq(query)
     if _has(query, _THROUGH_SESSIONS):
         return dialect.by_session, "c.position"
     return dialect.newest, "c.position"
+
+
+def _seq(query: Query) -> str:
+    """The order within a session."""
+    # Few follow one checkpoint, and there is an index to find them; this order would lead through the whole session.
+    return "c.seq" if query.prev is None else "c.seq + 0"
 
 
 def _has(query: Query, names: Sequence[str]) -> bool:

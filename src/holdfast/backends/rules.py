@@ -92,6 +92,11 @@ def check_guard(session: SessionRow, guard: Guard | None) -> None:
         raise ConflictError.session_changed(session.id)
 
 
+def relied_on(batch: Batch) -> tuple[CheckpointId, ...]:
+    """All checkpoints that have to be there for a batch, because their states have chunks that it leaves out."""
+    return batch.also_relies_on if batch.relies_on is None else (batch.relies_on, *batch.also_relies_on)
+
+
 def advance(session: SessionRow, *, new: int, operations: Sequence[Operation]) -> SessionRow:
     """The session with so many new checkpoints, and with these operations at the end of its log.
 

@@ -84,6 +84,7 @@ class LivingTree:
         """
         if self._doubted:
             self.forget()
+        self._types.begin()
         sink = NewChunks()
         update = TreeUpdate(self._types, self._cuts, sink, asks=self._stored is None)
         attempt = _Attempt(sink.chunks, update.written)

@@ -34,10 +34,13 @@ class RunMemo:
     size: int
     """Encoded bytes."""
     print: bytes | None
-    """Of a list of these items alone, or of keys and values in turn, encoded; None where nodes stand in it."""
+    """Of a list of these items alone, or of keys and values in turn, encoded; None where nodes stand in it. A run
+    that is full and has objects in it may have the one of `BulkPacker.look` in its place."""
     head: bytes
     binary: bool
     """Whether there are bytes among its values: a bytearray in their place would be encoded alike (`bulk`)."""
+    looked: bool = False
+    """Whether the print is that of `BulkPacker.look`."""
 
 
 @dataclass(frozen=True, slots=True)

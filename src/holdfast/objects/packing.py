@@ -18,7 +18,7 @@ from weakref import ref
 import ormsgpack
 
 from holdfast.objects import wire
-from holdfast.objects.parts import SORTED, take_apart
+from holdfast.objects.parts import INSTEAD, SORTED, take_apart
 from holdfast.objects.registry import TypeRegistry
 from holdfast.objects.tracked import Tracked
 
@@ -119,10 +119,12 @@ class Packer:
                 raise OutOfReachError
             return ormsgpack.Fragment(self._pack(value.copy(), level + 1))
         code, payload = take_apart(value, self._types)
-        if type(payload) is bytes:
+        if type(payload) is bytes and code != INSTEAD:
             return ormsgpack.Ext(code, payload)
         if level >= self._levels:
             raise OutOfReachError
+        if code == INSTEAD:
+            return ormsgpack.Fragment(self._pack(payload, level + 1))
         if code in SORTED:
             members = sorted(self._pack(member, level + 1) for member in payload)
             return ormsgpack.Ext(code, wire.array_header(len(members)) + b"".join(members))

@@ -13,18 +13,21 @@ from holdfast.errors import ErrorCode
 from holdfast.objects import collected, scalars, wire
 from holdfast.objects.opaque import Opaque
 from holdfast.objects.refusal import MalformedError, MismatchError, RefusedError, UnknownCodeError
-from holdfast.objects.registry import TypeRegistry, can_register
-from holdfast.objects.shapes import class_name
+from holdfast.objects.registry import RegisteredType, TypeRegistry, can_register
+from holdfast.objects.shapes import StandInShape, class_name
 
 SORTED: Final = frozenset((wire.SET, wire.FROZENSET))
 """The codes whose items are written in the order of their encoded bytes."""
+
+INSTEAD: Final = -1
+"""In place of a code: the payload is another value, to be written as if it stood there."""
 
 # OrderedDict and the like go before dict: the most precise name is the best hint.
 _EXACT_ONLY: Final = (str, bytes, float, list, *reversed(collected.TAKE), *scalars.TAKE, dict)
 
 
-def take_apart(value: Any, types: TypeRegistry) -> tuple[int, bytes | list[Any]]:
-    """The code and payload of a value.
+def take_apart(value: Any, types: TypeRegistry) -> tuple[int, Any]:
+    """The code and payload of a value: bytes, or a list of items; any value where the code is `INSTEAD`.
 
     Raises:
         RefusedError: The value cannot be saved.
@@ -40,13 +43,15 @@ def take_apart(value: Any, types: TypeRegistry) -> tuple[int, bytes | list[Any]]
         return wire.RECORD, _opaque_items(value)
     entry = types.by_class(cls)
     if entry is not None:
-        return wire.RECORD, [entry.name, entry.version, *entry.shape.take(value)]
-    scalar = scalars.late_taker(cls)
-    if scalar is not None:
-        return scalar[0], scalar[1](value)
-    if cls is getattr(sys.modules.get("fractions"), "Fraction", None):
-        return wire.FRACTION, collected.fraction_items(value)
-    raise _refused(value, cls)
+        return _object(value, entry)
+    return _take_late(value, cls, types)
+
+
+def _object(value: Any, entry: RegisteredType) -> tuple[int, Any]:
+    data, extra = entry.shape.take(value)
+    if type(entry.shape) is StandInShape:
+        return INSTEAD, data
+    return wire.RECORD, [entry.name, entry.version, data, extra]
 
 
 def put_together(code: int, items: list[Any], types: TypeRegistry) -> Any:
@@ -95,7 +100,7 @@ def _record(items: list[Any], types: TypeRegistry) -> Any:
     if len(items) != 4 or type(items[0]) is not str or type(items[1]) is not int:
         raise MalformedError("a record without name and version")
     name, version, data, extra = items
-    entry = types.by_name(name)
+    entry = types.by_name(name) or types.found(name)
     if entry is None or version > entry.version:
         return Opaque(name, version, data, extra)
     if version < entry.version:
@@ -129,6 +134,20 @@ def _upgraded(upgrade: Any, data: Any, version: int, name: str) -> Any:
             code=ErrorCode.UPGRADE_FAILED,
             hint="look at the cause; it was raised by the upgrade= function of the class",
         ) from error
+
+
+def _take_late(value: Any, cls: type, types: TypeRegistry) -> tuple[int, Any]:
+    """The code and payload of a value whose class is not registered: of a library that few import, or to ask about."""
+    scalar = scalars.late_taker(cls)
+    if scalar is not None:
+        return scalar[0], scalar[1](value)
+    if cls is getattr(sys.modules.get("fractions"), "Fraction", None):
+        return wire.FRACTION, collected.fraction_items(value)
+    # Last of all: about what can be kept, nobody is asked.
+    entry = types.asked(cls)
+    if entry is None:
+        raise _refused(value, cls)
+    return _object(value, entry)
 
 
 def _opaque_items(value: Opaque) -> list[Any]:

@@ -6,9 +6,13 @@ value of which this says no may still be large: the encoded bytes tell.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from holdfast.objects.tracked import encoded_type
+
+GlanceOf = Callable[[type], Callable[[Any], Any] | None]
+"""See `BulkPacker.glance_of`."""
 
 _MANY: Final = 32
 _HOLDERS: Final = frozenset((list, dict))
@@ -23,8 +27,11 @@ def worth_asking(value: Any, beside: int) -> bool:
     return encoded_type(value) in _HOLDERS and (beside < _MANY or len(value) >= _MANY)
 
 
-def is_larger(value: Any, limit: int) -> bool:
-    """Whether a list or dict is certain to be encoded to more bytes than this. It looks at no more values than that."""
+def is_larger(value: Any, limit: int, glance_of: GlanceOf | None = None) -> bool:
+    """Whether a list or dict is certain to be encoded to more bytes than this. It looks at no more values than that.
+
+    With `glance_of`, it is nearly certain: objects are counted with their fields, of which some may be left out.
+    """
     size = 0
     to_do = [value]
     while to_do:
@@ -36,7 +43,15 @@ def is_larger(value: Any, limit: int) -> bool:
         kind = encoded_type(each)
         if kind is dict:
             size += len(each)
-            to_do += [item for item in list(each.values()) if encoded_type(item) in _COUNTED]
+            to_do += _counted(list(each.values()), glance_of)
         elif kind is list:
-            to_do += [item for item in list(each) if encoded_type(item) in _COUNTED]
+            to_do += _counted(list(each), glance_of)
     return False
+
+
+def _counted(items: list[Any], glance_of: GlanceOf | None) -> list[Any]:
+    counted = [item for item in items if encoded_type(item) in _COUNTED]
+    if glance_of is not None and len(counted) < len(items):
+        pairs = [(glance_of(type(item)), item) for item in items]
+        counted += [glance(item) for glance, item in pairs if glance is not None]
+    return counted

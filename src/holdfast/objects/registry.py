@@ -13,24 +13,38 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Any, TypeVar, overload
 
-from holdfast.errors import ErrorCode, InvalidInputError
+from holdfast.errors import ErrorCode, HoldfastError, InvalidInputError
 from holdfast.objects import collected, scalars
 from holdfast.objects.fielded import FieldShape, NamedTupleShape, attrs_defaults, dataclass_defaults
 from holdfast.objects.opaque import Opaque
 from holdfast.objects.pydantic_models import ModelShape, is_model
-from holdfast.objects.shapes import CustomShape, EnumShape, Shape, class_name, has_plain_layout
+from holdfast.objects.refusal import RefusedError
+from holdfast.objects.shapes import (
+    CustomShape,
+    EnumShape,
+    Shape,
+    StandInShape,
+    class_name,
+    has_plain_layout,
+)
 
 C = TypeVar("C", bound=type)
 
 Upgrade = Callable[[Any, int], Any]
 """Brings stored data of an older version into the shape of the newest: (data, stored version) -> data."""
 
+Take = Callable[[type], bool]
+"""Asked about a class that nobody registered: registers it and says True, or says False."""
+
+Find = Callable[[str], bool]
+"""Told of a stored name that nobody registered: registers a class under it and says True, or says False."""
+
 
 class RegisteredType:
     """A class, the name and version its objects are stored under, and how they come apart."""
 
     # Not a dataclass: every program that loads a state pays for making one.
-    __slots__ = ("cls", "name", "shape", "upgrade", "version")
+    __slots__ = ("cls", "glance", "name", "shape", "upgrade", "version")
 
     def __init__(self, cls: type, name: str, version: int, upgrade: Upgrade | None, shape: Shape) -> None:
         self.cls = cls
@@ -38,6 +52,7 @@ class RegisteredType:
         self.version = version
         self.upgrade = upgrade
         self.shape = shape
+        self.glance: Callable[[Any], Any] | None = getattr(shape, "glance", None)
 
 
 class TypeRegistry:
@@ -48,6 +63,10 @@ class TypeRegistry:
         self._by_name: dict[str, RegisteredType] = {}
         self._by_class: dict[type, RegisteredType] = {}
         self._lock = threading.Lock()
+        self._take: Take | None = None
+        self._find: Find | None = None
+        self._denied: set[type] = set()
+        """Classes that were asked about for the state that is being encoded, without success."""
 
     def register(
         self,
@@ -58,6 +77,7 @@ class TypeRegistry:
         upgrade: Upgrade | None = None,
         encode: Callable[[Any], Any] | None = None,
         decode: Callable[[Any], Any] | None = None,
+        shape: Shape | None = None,
     ) -> None:
         """Make the objects of a class savable.
 
@@ -68,18 +88,29 @@ class TypeRegistry:
             upgrade: Brings data of an older version into the present shape.
             encode: Gives the data to store of an object, made of values that can be saved.
             decode: Gives the object for that data.
+            shape: Does both, in place of encode and decode, and keeps more than data.
 
         Raises:
             InvalidInputError: The class cannot be registered like this (`bad-argument`), or the name belongs to another
                 class (`type-name-taken`).
         """
         _check_arguments(cls, name, version)
-        entry = RegisteredType(cls, name or class_name(cls), version, upgrade, _shape_of(cls, encode, decode))
+        shape = _shape_of(cls, encode, decode) if shape is None else shape
+        entry = RegisteredType(cls, name or class_name(cls), version, upgrade, shape)
         with self._lock:
             _check_free(self.by_name(entry.name), entry)
             # A class that this one replaces stays known: its instances in a notebook can still be saved.
             self._by_name[entry.name] = entry
             self._by_class[cls] = entry
+
+    def replace(self, cls: type, stand_in: Callable[[Any], Any]) -> None:
+        """Store in place of the objects of a class what this function makes of each; that is what comes back.
+
+        For objects that nothing can be made of again, such as an exception: its text is stored, and no name.
+        """
+        _check_arguments(cls, None, 1)
+        with self._lock:
+            self._by_class[cls] = RegisteredType(cls, "", 1, None, StandInShape(stand_in))
 
     def by_class(self, cls: type) -> RegisteredType | None:
         """What is registered for exactly this class."""
@@ -89,6 +120,69 @@ class TypeRegistry:
             if entry is not None:
                 # The parent may have learned the name only after this child took it for a class of its own.
                 _check_free(self._by_name.get(entry.name), entry)
+        return entry
+
+    def on_unknown(self, take: Take | None) -> None:
+        """From now on, ask this function about classes that are not registered; None asks nobody."""
+        self._take = take
+        self._denied.clear()
+
+    def on_missing(self, find: Find | None) -> None:
+        """From now on, tell this function of stored names that are not registered, before they become `Opaque`."""
+        self._find = find
+
+    @property
+    def finder(self) -> Find | None:
+        """What `on_missing` was given."""
+        return self._find
+
+    def adopt(self, name: str) -> bool:
+        """Know a class that is registered under another name by this one too, which is its module's and its own.
+
+        Whether there is one. Nothing is looked for in modules.
+        """
+        for known in (self, self._parent):
+            for entry in list(known._by_class.values()) if known is not None else ():  # noqa: SLF001 - its own class
+                if entry.name and f"{entry.cls.__module__}.{entry.cls.__qualname__}" == name:
+                    self._by_name.setdefault(name, entry)
+                    return True
+        return False
+
+    def found(self, name: str) -> RegisteredType | None:
+        """What is registered under a name of which `by_name` knows nothing, once it was asked about."""
+        find = self._find
+        return self.by_name(name) if find is not None and find(name) else None
+
+    def begin(self) -> None:
+        """A state is about to be encoded: for it, each class may be asked about again."""
+        # The ways to encode try one after the other, and all of them come across the same class. Another thread that
+        # begins meanwhile costs one more question, and nothing else.
+        if self._denied:
+            self._denied.clear()
+
+    def asked(self, cls: type) -> RegisteredType | None:
+        """What is registered for a class of which `by_class` knows nothing, once it was asked about.
+
+        Raises:
+            RefusedError: The function that was asked raised something.
+        """
+        take = self._take
+        if take is None or cls in self._denied:
+            return None
+        try:
+            # No lock is held: it registers classes, and may wait for another thread that does.
+            entry = self.by_class(cls) if take(cls) else None
+        except (HoldfastError, RecursionError):
+            raise
+        except Exception as error:
+            # The application's own function may raise anything.
+            raise RefusedError(
+                f"asking about class {class_name(cls)} failed: {type(error).__name__}: {error}",
+                code=ErrorCode.TYPE_NOT_REGISTERED,
+                hint="look at the cause; it was raised by the function that store.on_unknown() was given",
+            ) from error
+        if entry is None:
+            self._denied.add(cls)
         return entry
 
     def by_name(self, name: str) -> RegisteredType | None:

@@ -119,11 +119,27 @@ class Sequence:
         self._literal = [b"".join(self._literal)]
         return b"".join([*self._parts[::2], *self._literal])
 
-    def cut(self, *, binary: bool) -> None:
-        """End the run: it becomes a chunk. `binary` is whether there are bytes among its values."""
+    def alone(self) -> bytes | None:
+        """The run as a list of its own is encoded, of keys and values in turn; None where nodes stand in it."""
+        if self._parts:
+            return None
+        self._literal = [b"".join(self._literal)]
+        return self._header(self.run_count) + self._literal[0]
+
+    def _header(self, count: int) -> bytes:
+        return wire.array_header(count if self._kind == nodes.LIST else 2 * count)
+
+    def cut(self, *, binary: bool, looked: bytes | None = None) -> None:
+        """End the run: it becomes a chunk.
+
+        Args:
+            binary: Whether there are bytes among its values.
+            looked: A print to remember it by, in place of its own.
+        """
         count, size = self.run_count, self._run_size
         parts = self._take_parts()
-        self._close(parts, self._remembered(parts, count, size, binary=binary))
+        run = self._remembered(parts, count, size, binary=binary)
+        self._close(parts, run if looked is None else replace(run, print=looked, looked=True))
 
     def add_pieces(self, pieces: Iterable[bytes]) -> None:
         """Add runs of bytes: all of them are full but the last, which stays in the node."""
@@ -160,8 +176,7 @@ class Sequence:
         if len(parts) > 1 or self._kind == nodes.RAW:
             return RunMemo(None, count, size, None, b"", binary)
         run = parts[0]
-        alone = wire.array_header(count if self._kind == nodes.LIST else 2 * count) + run
-        return RunMemo(None, count, size, fingerprint(alone), run[:HEAD_BYTES], binary)
+        return RunMemo(None, count, size, fingerprint(self._header(count) + run), run[:HEAD_BYTES], binary)
 
     def _close(self, parts: Parts, run: RunMemo) -> None:
         chunk = nodes.leaf_chunk(parts)

@@ -27,6 +27,10 @@ class Shape(Protocol):
         """The object that data and extra were taken from."""
         ...
 
+    # A shape may have `glance` too: a list of values that tells any two objects apart whose data or extra differ, and
+    # an object from every value that is none. It is never stored. It is worth having where `take` costs more: a large
+    # state that is saved again is compared by it (`bulk.BulkPacker.look`).
+
 
 class CustomShape:
     """A class with functions of its own for both ways."""
@@ -44,6 +48,23 @@ class CustomShape:
     def make(self, data: Any, extra: Any) -> Any:  # noqa: ARG002 - such a class has none
         """Whatever the decode function returns."""
         return self._decode(data)
+
+
+class StandInShape:
+    """A class whose objects are not kept: another value is stored in their place, and comes back."""
+
+    __slots__ = ("stand_in",)
+
+    def __init__(self, stand_in: Callable[[Any], Any]) -> None:
+        self.stand_in = stand_in
+
+    def take(self, value: Any) -> tuple[Any, Any]:
+        """What is stored in its place."""
+        return self.stand_in(value), None
+
+    def make(self, data: Any, extra: Any) -> Any:  # noqa: ARG002 - nothing is stored under a name
+        """What was stored."""
+        return data
 
 
 class EnumShape:

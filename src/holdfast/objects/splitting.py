@@ -54,7 +54,8 @@ class Splitter:
         self.cuts = cuts
         self._stored = memo.chunks if memo else frozenset()
         self.sink = ChunkSink(self._stored)
-        self.encode: Callable[[Any], bytes] = BulkPacker(types).pack
+        self.packer = BulkPacker(types)
+        self.encode: Callable[[Any], bytes] = self.packer.pack
         self.asks = memo is None
         """Whether to look for large values before encoding them: in a state that was saved before, few are new."""
         self.exact = False
@@ -92,7 +93,7 @@ class Splitter:
         if kind is not None:
             # Where it was cut before, or is certain to be, it need not be encoded as a whole to find that out.
             was_cut = old is not None and old.kind == kind
-            if was_cut or (self.asks and is_larger(value, self.cuts.item_limit)):
+            if was_cut or (self.asks and is_larger(value, self.cuts.item_limit, self.packer.glance_of)):
                 built = self._container(kind, value, old if was_cut else None, depth)
                 if built is not None:
                     return built
@@ -169,8 +170,49 @@ class _Container:
             if sequence.run_count == 0 and self._old is not None and self._take_over(self._old):
                 continue
             if self._add_next():
-                sequence.cut(binary=self._holds_binary())
+                self._end_run()
         return _Built(*sequence.finish(binary=self._holds_binary()), sequence.memo)
+
+    def _end_run(self) -> None:
+        binary, packer = self._holds_binary(), self._splitter.packer
+        looked = None
+        if packer.met_objects:
+            packer.met_objects = False
+            looked = self._look_back()
+        if looked is None:
+            self._sequence.cut(binary=binary)
+        else:
+            self._sequence.cut(binary=looked[1], looked=looked[0])
+
+    def _look_back(self) -> tuple[bytes, bool] | None:
+        """The print of `BulkPacker.look` for the run that ends here, and whether it saw bytes; or None."""
+        alone, packer = self._sequence.alone(), self._splitter.packer
+        several = self._several(self._index - self._sequence.run_count, self._index)
+        data = None if alone is None else packer.look(several)
+        # Another thread may have changed an object since it was encoded. What would be remembered then is a state that
+        # is in no chunk, and the change would never be saved.
+        if data is None or self._splitter.encode(several) != alone:
+            return None
+        try:
+            return fingerprint(data), has_binary([*several, *packer.glanced], data)
+        except UnaskedError:
+            return None
+
+    def _several(self, start: int, stop: int) -> list[Any]:
+        """Items as they are encoded in one go."""
+        items = self._items[start:stop]
+        return list(chain.from_iterable(items)) if self._kind == nodes.DICT else items
+
+    def _looks_same(self, run: RunMemo, several: list[Any]) -> bool:
+        """Whether a run that is remembered by its look is these items."""
+        packer = self._splitter.packer
+        data = None if self._splitter.exact else packer.look(several)
+        if data is None or fingerprint(data) != run.print:
+            return False
+        try:
+            return not run.binary or has_binary([*several, *packer.glanced], data)
+        except UnaskedError:
+            return False
 
     def _take_over(self, old: NodeMemo) -> bool:
         """Take over runs of the last save that stand here again; whether there are any."""
@@ -190,14 +232,18 @@ class _Container:
         encode, items, index = self._splitter.encode, self._items, self._index
         taken: list[RunMemo] = []
         tail: tuple[RunMemo, bytes] | None = None
-        count, pairs = len(items), self._kind == nodes.DICT
+        count = len(items)
         for run in old.runs()[self._sequence.next_old :]:
             stop = index + run.count
             if run.print is None or stop > count:
                 break
-            several = items[index:stop]
-            if pairs:
-                several = list(chain.from_iterable(several))
+            several = self._several(index, stop)
+            if run.looked:
+                if not self._looks_same(run, several):
+                    break
+                taken.append(run)
+                index = stop
+                continue
             data = encode(several)
             if fingerprint(data) != run.print:
                 break

@@ -68,7 +68,11 @@ def decode_state(root: ChunkHash, read: Read, types: TypeRegistry) -> Any:
             (`decode-failed`).
         UnsupportedError: A newer version of holdfast wrote it (`format-too-new`).
     """
-    pieces = join_state(root, read)
+    return decode_joined(join_state(root, read), types)
+
+
+def decode_joined(pieces: list[bytes | memoryview], types: TypeRegistry) -> Any:
+    """The state that `join_state` gave the bytes of; see `decode_state`."""
     if not gc.isenabled():
         return decode_pieces(pieces, types)
     # Nothing in a state that is being built can be garbage yet, and looking through it, over and over, takes 40 % of

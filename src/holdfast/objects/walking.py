@@ -19,7 +19,7 @@ import ormsgpack
 from holdfast.errors import ErrorCode, InvalidInputError
 from holdfast.objects import collected, path, places, scalars, wire
 from holdfast.objects.packing import OutOfReachError, Packer
-from holdfast.objects.parts import SORTED, take_apart
+from holdfast.objects.parts import INSTEAD, SORTED, take_apart
 from holdfast.objects.refusal import RefusedError
 from holdfast.objects.registry import TypeRegistry
 from holdfast.objects.tracked import encoded_type
@@ -161,6 +161,9 @@ class Walker:
         except Exception as error:
             # The application's own encode function or property may raise anything.
             raise self._failed(value, error) from error
+        if code == INSTEAD:
+            self._write(payload)
+            return
         if type(payload) is bytes:
             self._emit(wire.extension_header(code, len(payload)) + payload)
             return

@@ -60,7 +60,7 @@ class Reader(Protocol):
         ...
 
     def checkpoints(self, query: Query) -> Sequence[CheckpointRow]:
-        """The checkpoints that match, in order of seq within a session, of position across sessions."""
+        """The checkpoints that match: by seq within a session, by position across sessions, or by key if it says so."""
         ...
 
     def operations(self, session: str, *, after: int = 0) -> Sequence[Operation]:

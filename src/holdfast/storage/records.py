@@ -193,6 +193,10 @@ class Query(Record):
     step: int | None = None
     seq: int | None = None
     key: str | None = None
+    key_from: str | None = None
+    """A key at or after; keys are compared byte by byte in UTF-8, which is the order of code points."""
+    key_below: str | None = None
+    """A key before, and not this one itself."""
     prev: CheckpointId | None = None
     """What they follow; empty bytes for those that follow nothing."""
     id_prefix: str | None = None
@@ -209,6 +213,9 @@ class Query(Record):
     after_position: int | None = None
     include_hidden: bool = False
     oldest_first: bool = False
+    by_key: bool = False
+    """Only those that have a key, in the order of their keys: falling, or rising with `oldest_first`. The same key in
+    two sessions comes in the order of position."""
     limit: int | None = None
 
 
@@ -261,7 +268,8 @@ class Guard(Record):
 class Batch(Record):
     """Everything one commit writes, computed before the transaction: all of it becomes visible, or nothing.
 
-    The chunks a checkpoint needs are in the batch, or belong to the state of the checkpoint that `relies_on` names.
+    The chunks a checkpoint needs are in the batch, or belong to the state of a checkpoint that `relies_on` or
+    `also_relies_on` names.
     """
 
     claim: Claim
@@ -283,6 +291,8 @@ class Batch(Record):
     cuts_log_from: int = 0
     """Operations from this number on, up to those of this batch, go for good; 0 cuts nothing. Numbers and the tip of
     the log go on as if they were there."""
+    also_relies_on: tuple[CheckpointId, ...] = ()
+    """Further checkpoints whose states have chunks that are left out, likewise; of any session."""
 
 
 class Swept(Record):

@@ -70,15 +70,19 @@ def check_draft(  # noqa: PLR0913 - as many as a checkpoint has fields
     )
 
 
+def check_text(text: str, name: str, hint: str = "leave them out") -> str:
+    """Return `text` if a database takes it."""
+    if type(text) is not str:
+        raise _bad(name, f"must be a text, not {type(text).__name__}", f"pass {name} as a str")
+    if text and ("\x00" in text or not _is_unicode(text)):
+        # Neither database keeps them in text, and no terminal or JSON reader should see them.
+        raise _bad(name, "holds a NUL or half a surrogate pair", hint)
+    return text
+
+
 def check_message(message: str) -> str:
     """Return `message` if it can be kept."""
-    if type(message) is not str:
-        raise _bad("message", f"must be a text, not {type(message).__name__}", "pass message as a str")
-    if not message:
-        return message
-    if "\x00" in message or not _is_unicode(message):
-        # Neither database keeps them in text, and no terminal or JSON reader should see them.
-        raise _bad("message", "holds a NUL or half a surrogate pair", "put raw data into the state")
+    check_text(message, "message", "put raw data into the state")
     if len(message) > _MAX_MESSAGE:
         raise _bad(
             "message", f"has {len(message)} characters", f"keep it under {_MAX_MESSAGE}; the state has room"

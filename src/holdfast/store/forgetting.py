@@ -4,6 +4,8 @@ Removing hides, and gc frees; after both, bytes of what was removed can still be
 goes all the way: the rows go, the operation log goes with them (it tells what they said), chunks that nothing else
 needs go, and the file is written anew. What other checkpoints hold too stays with them. Copies elsewhere, backups and
 exports among them, are beyond its reach.
+
+Without cleaning it ends with the rows and the log: quick, and no more than a writer may do. The bytes are then gc's.
 """
 
 from __future__ import annotations
@@ -33,15 +35,23 @@ class ForgetReport(Record):
 
     checkpoints: int
     chunks: int
-    """Chunks that nothing else needed, of these checkpoints or of others that were removed before."""
+    """Chunks that nothing else needed, of these checkpoints or of others that were removed before. Without `clean` none
+    go: they wait for gc."""
 
 
 def forget(
-    backend: Backend, session: str, refs: Sequence[str | Checkpoint], *, now: int, dry_run: bool = False
+    backend: Backend,
+    session: str,
+    refs: Sequence[str | Checkpoint],
+    *,
+    now: int,
+    dry_run: bool = False,
+    clean: bool = True,
 ) -> ForgetReport:
     """Forget a whole session, or some of its checkpoints; see `Store.forget`."""
-    # First of all: where the bytes could not be cleared afterwards, nothing may be removed either.
-    backend.scrub(dry_run=True)
+    if clean:
+        # First of all: where the bytes could not be cleared afterwards, nothing may be removed either.
+        backend.scrub(dry_run=True)
     try:
         with backend.reader() as reader:
             if reader.session(session) is None:
@@ -49,19 +59,19 @@ def forget(
             wanted = [_named(reader, session, ref, now) for ref in refs]
             known = reader.checkpoints(Query(session=session, include_hidden=True))
     except NotFoundError:
-        if not dry_run:
+        if clean and not dry_run:
             # It may be gone because this was called before and interrupted: then the files are still to be cleaned.
             _clean(backend)
         raise
     count = len(set(wanted)) if refs else len(known)
     if dry_run:
         gone = frozenset(wanted) if refs else frozenset(row.id for row in known)
-        return ForgetReport(count, count_unneeded(backend, gone).chunks)
+        return ForgetReport(count, count_unneeded(backend, gone).chunks if clean else 0)
     if refs:
         _remove(backend, session, frozenset(wanted), now)
     else:
         backend.erase_session(session)
-    return ForgetReport(count, _clean(backend))
+    return ForgetReport(count, _clean(backend) if clean else 0)
 
 
 def _clean(backend: Backend) -> int:

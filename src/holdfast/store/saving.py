@@ -158,15 +158,16 @@ def _save(
     turn: ExitStack,
 ) -> Saved:
     session = intent.claim.session
-    last = _next_after(intent, draft)
+    last = _next_after(intent)
     for attempt in range(_ATTEMPTS):
         if attempt == 1:
             # Many who append to one branch would lose round after round to each other; one after the other they do not.
             turn.enter_context(backend.turn(session))
-        if last is not None:
-            # Nothing has to be read: if the head is still what this writer saved last, the commit finds it so.
-            look = _Look(_Place(intent.branch, last.row, last.row.id), last.owner)
-            last = None
+        blindly, last = last, None
+        if blindly is not None:
+            # Nothing has to be read: if the head is still what this writer saved last, the commit finds it so. It finds
+            # a key that is taken as well; what that means is read then.
+            look = _Look(_Place(intent.branch, blindly.row, blindly.row.id), blindly.owner)
         else:
             look = read_again(partial(_look, backend, intent, encoded, draft, now))
         if look.existing is not None:
@@ -185,8 +186,9 @@ def _save(
         try:
             return Saved(backend.commit(batch).checkpoints[0], owner, wrote=True)
         except ConflictError as conflict:
-            # Another writer came first: the next reading decides what that means for this one.
-            if conflict.code is ErrorCode.CHUNKS_GONE:
+            # Another writer came first, or the key is taken: the next reading decides what that means for this one. A
+            # key that names this state already needs no chunks.
+            if conflict.code is ErrorCode.CHUNKS_GONE and (blindly is None or draft.key is None):
                 raise
         except BackendError as failure:
             return Saved(_settle(backend, intent, draft, row, failure), owner, wrote=True)
@@ -228,10 +230,10 @@ def _arrived(reader: Reader, intent: Intent) -> Unsettled | None:
     return None
 
 
-def _next_after(intent: Intent, draft: Draft) -> Saved | None:
+def _next_after(intent: Intent) -> Saved | None:
     """What this writer saved last, where the new checkpoint simply follows it."""
     last = intent.last
-    if last is None or intent.parent is not None or draft.key is not None or intent.unsettled:
+    if last is None or intent.parent is not None or intent.unsettled:
         return None
     return last if (intent.branch, intent.expected) == (last.row.branch, last.row.id) else None
 
@@ -278,7 +280,8 @@ def _choose(reader: Reader, intent: Intent, now: int) -> _Place:
     head_id = head.id if head else None
     # A writer that has seen the branch is told below that it is gone; one that has not, that it does not exist.
     seen = intent.expected is not None and not isinstance(intent.expected, Unset)
-    if head is None and not seen and reader.branches(session) and not _was_there(reader, session, branch):
+    known = seen or _begins_branch(intent)
+    if head is None and not known and reader.branches(session) and not _was_there(reader, session, branch):
         missing_head(reader, session, branch)
     parent = None if intent.parent is None else resolve(reader, session, branch, intent.parent, now=now)
     if isinstance(intent.expected, Unset) or intent.expected == head_id:
@@ -286,6 +289,11 @@ def _choose(reader: Reader, intent: Intent, now: int) -> _Place:
     if intent.on_conflict == "raise":
         raise ConflictError.branch_moved(session, branch, expected=intent.expected, actual=head_id)
     return _beside(reader, intent, parent or _seen(reader, intent, head_id), head_id)
+
+
+def _begins_branch(intent: Intent) -> bool:
+    """Whether the caller said that the branch is not there yet. Who has merely seen nothing may have mistyped it."""
+    return intent.is_told and intent.expected is None
 
 
 def _was_there(reader: Reader, session: str, branch: str) -> bool:
@@ -321,7 +329,7 @@ def _beside(
     if parent is not None and parent.id == head:
         return _Place(intent.branch, parent, head)
     taken = {branch.name for branch in reader.branches(intent.claim.session)}
-    if not taken:
+    if not taken or (_begins_branch(intent) and intent.branch not in taken):
         return _Place(intent.branch, parent, None)
     free = next(name for n in count(1) if (name := f"{intent.branch}-{n}") not in taken)
     return _Place(free, parent, None)

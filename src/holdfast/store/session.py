@@ -19,11 +19,11 @@ from holdfast.history.names import check_branch, check_label, check_session, che
 from holdfast.history.refs import is_range, resolve_range
 from holdfast.history.walk import ancestors
 from holdfast.objects.registry import TypeRegistry, can_register
-from holdfast.objects.state import decode_state
+from holdfast.objects.state import EncodedState, decode_state
 from holdfast.storage.ports import Reader
-from holdfast.storage.records import Claim
+from holdfast.storage.records import Claim, Query
 from holdfast.store.composition import Composition
-from holdfast.store.draft import check_draft
+from holdfast.store.draft import check_draft, check_text
 from holdfast.store.place import session_of
 from holdfast.store.saving import UNSET, OnConflict, Unset
 from holdfast.store.writer import Writer
@@ -105,7 +105,7 @@ class Session:
         """Save a state as a new checkpoint on the branch in use, durably before returning.
 
         Args:
-            state: Any value that can be kept; usually a dict.
+            state: Any value that can be kept; usually a dict. Or what `encode` made of one.
             message: What happened, for people.
             tags: Labels; `tag:x` as a ref is the newest checkpoint that has it.
             step: The agent's own step number.
@@ -117,13 +117,15 @@ class Session:
             duration_ms: Time taken so far.
             key: The caller's own id, unique in the session: saving the same state under it again returns the
                 checkpoint that is there.
-            expect: Save only if this is still the head (None: only if there is no checkpoint yet).
+            expect: Save only if this is still the head. None: only if the branch does not exist, and make it then; in a
+                session that has other branches it begins a line of its own, without a parent.
             parent: Make a child of this checkpoint, on a new branch if it is not the head.
             on_conflict: "fork" saves onto a new branch where "raise" raises ConflictError. The Session goes on there.
 
         Raises:
             InvalidInputError: The state or an argument cannot be kept; the message has the path. Nothing is written.
             ConflictError: The branch moved since this Session saw it, or the key names another state.
+            NotFoundError: The branch does not exist, and others do (`branch-missing`); `expect=None` makes it.
             BackendError: The store could not write; saving again is safe.
         """
         draft = check_draft(
@@ -139,6 +141,8 @@ class Session:
             key=key,
         )
         writer = self._writer
+        if isinstance(state, EncodedState):
+            return writer.save(state, draft, expect, parent, on_conflict)
         try:
             return writer.save(writer.encode(state), draft, expect, parent, on_conflict)
         except ConflictError as conflict:
@@ -146,6 +150,21 @@ class Session:
                 raise
         # What the last save left in the store was removed since; the writer no longer counts on it.
         return writer.save(writer.encode(state), draft, expect, parent, on_conflict)
+
+    def encode(self, state: Any) -> EncodedState:
+        """Do the first half of a save: bytes that no later change of the state can reach. Give them to `save`.
+
+        For programs that write in another thread than the one that owns the state. What this Session saved last is left
+        out of them, so that they are of use to it alone, and at once: where that is removed in between, the save raises
+        ConflictError (`chunks-gone`), and the state has to be encoded again.
+        """
+        return self._writer.encode(state)
+
+    @property
+    def seen(self) -> str | None:
+        """The id of the checkpoint that the next save expects to be the head; None where nothing was seen yet."""
+        expected = self._writer.expected
+        return None if expected is None or isinstance(expected, Unset) else expected.hex()
 
     def load(
         self,
@@ -248,6 +267,33 @@ class Session:
             row = self._writer.find(reader, ref)
             owner = session or session_of(reader, row)
             return [Checkpoint(each, owner) for each in ancestors(reader, row, limit=limit)]
+
+    def keyed(
+        self, start: str = "", stop: str | None = None, *, reverse: bool = False, limit: int | None = None
+    ) -> list[Checkpoint]:
+        """Return checkpoints of the session by their keys, in the order of these, whatever branch they are on.
+
+        Keys are compared byte by byte in UTF-8. Those that begin with `run-7/` are `keyed("run-7/", "run-70")`: `0` is
+        the character after `/`.
+
+        Args:
+            start: A key that is this, or comes after it.
+            stop: A key that comes before this; without it, to the last.
+            reverse: From the last key to the first.
+            limit: At most so many.
+        """
+        query = Query(
+            session=self.id,
+            key_from=check_text(start, "start"),
+            key_below=None if stop is None else check_text(stop, "stop"),
+            by_key=True,
+            oldest_first=not reverse,
+            limit=check_limit(limit),
+        )
+        with self._reader() as reader:
+            rows = reader.checkpoints(query)
+            owner = session_of(reader, rows[0]) if rows else None
+        return [Checkpoint(row, owner) for row in rows] if owner is not None else []
 
     def tree(self, *, limit: int | None = None) -> Tree:
         """Return the lineage of the session as data, newest first: lines that part, merges, heads, what was removed."""

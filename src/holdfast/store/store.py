@@ -17,7 +17,7 @@ from holdfast.errors import ErrorCode, InvalidInputError
 from holdfast.history import jsontext
 from holdfast.history.checkpoint import Checkpoint, moment
 from holdfast.history.names import check_label
-from holdfast.objects.registry import GLOBAL
+from holdfast.objects.registry import GLOBAL, C, Upgrade
 from holdfast.record import Record
 from holdfast.storage.ports import Backend, Reader
 from holdfast.storage.records import Query, SessionRow, StoreStats
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from holdfast.store.collecting import GcReport
     from holdfast.store.copying import CopyReport
     from holdfast.store.forgetting import ForgetReport
+    from holdfast.store.loading import StatePages
     from holdfast.store.repairing import RepairReport
     from holdfast.store.verifying import VerifyReport
     from holdfast.store.watching import Watch
@@ -75,6 +76,50 @@ class Store:
     def url(self) -> str:
         """Where the store is, without any secret."""
         return self._backend.url
+
+    def register(
+        self,
+        cls: C,
+        *,
+        name: str | None = None,
+        version: int = 1,
+        upgrade: Upgrade | None = None,
+        encode: Callable[[Any], Any] | None = None,
+        decode: Callable[[Any], Any] | None = None,
+    ) -> C:
+        """Make the objects of a class savable in this store, as `holdfast.register` does in every store.
+
+        Args:
+            cls: A dataclass, attrs class, pydantic model, enum or named tuple; any class with encode and decode.
+            name: What its objects are stored under; the name of the class without its module by default.
+            version: Raise it when the stored data of the class changes shape.
+            upgrade: A function (data, stored version) -> data that brings older data into the present shape.
+            encode: A function that gives the data to store of an object, made of values that can be saved.
+            decode: One that gives the object for it.
+
+        Returns:
+            The class.
+
+        Raises:
+            InvalidInputError: The class cannot be registered like this, or the name belongs to another class.
+        """
+        self._parts.types.register(
+            cls, name=name, version=version, upgrade=upgrade, encode=encode, decode=decode
+        )
+        return cls
+
+    def on_unknown(self, take: Callable[[type], bool] | None) -> None:
+        """Have a function decide about classes that are not registered, when a state is saved that has one.
+
+        It is asked with exactly the class of the object. It calls `register` and returns True, and the save goes on; or
+        it returns False, and the save is refused as always. It may be asked by several threads at once, and about a
+        class that it declined again with the next save. Loading never asks: what is stored comes back as a class only
+        where that was registered.
+
+        Args:
+            take: The function, in the place of the one before; None for none.
+        """
+        self._parts.types.on_unknown(take)
 
     def session(
         self,
@@ -191,6 +236,25 @@ class Store:
                     owners[row.session] = session_of(reader, row)
         return [Checkpoint(row, owners[row.session]) for row in rows]
 
+    def load_each(self, checkpoints: Iterable[Checkpoint]) -> Iterator[Any]:
+        """Yield the states of many checkpoints, verified, in the order in which they are given.
+
+        They are read a page at a time, each page from one view, and no view is open between two states. What follows
+        each other shares most of its chunks: those are read once. A checkpoint that was removed since is loaded too,
+        until it is gone for good.
+
+        Args:
+            checkpoints: As `find`, `log` and the like give them; of any session of this store.
+
+        Raises:
+            IntegrityError: The stored bytes of the state whose turn it is are damaged; the next is the one after it.
+            NotFoundError: It is gone for good, likewise.
+            StateError: It does not fit a registered type that has changed, likewise.
+        """
+        from holdfast.store.loading import EachState
+
+        return EachState(self._state_pages(checkpoints))
+
     def watch(
         self, *, after: Checkpoint | None = None, session: str | None = None, timeout: float | None = None
     ) -> Iterator[Checkpoint]:
@@ -204,6 +268,25 @@ class Store:
         from holdfast.store.watching import check_timeout, each
 
         return each(self._pages(after, session), check_timeout(timeout))
+
+    def copy_session(self, source: str, target: str) -> int:
+        """Copy all checkpoints of a session into a new one of this store; return how many those are.
+
+        The copy appears all at once. It has the same states, without a byte of them being read or written, and the same
+        keys, messages, metadata, tags, pins, times, lineage and branches. The ids are new, because the session is part
+        of them, and the numbers are 1, 2, 3 ...; removed checkpoints and the operation log stay behind.
+
+        Args:
+            source: The session.
+            target: The id of the new one. It belongs to the same agent and project.
+
+        Raises:
+            ConflictError: The target has checkpoints already (`session-exists`).
+            NotFoundError: There is no session `source`.
+        """
+        from holdfast.store.cloning import copy_session
+
+        return copy_session(self._backend, source, target, now=self._parts.clock())
 
     def gc(
         self,
@@ -232,7 +315,7 @@ class Store:
             self._backend, now=now, keep_days=keep_days, dry_run=dry_run, progress=progress
         )
 
-    def forget(self, session: str, *refs: Ref, dry_run: bool = False) -> ForgetReport:
+    def forget(self, session: str, *refs: Ref, dry_run: bool = False, clean: bool = True) -> ForgetReport:
         """Erase a session, or some of its checkpoints, at once and for good; there is no undo.
 
         The rows, the session's operation log and every chunk that nothing else needs go, and the files of the store
@@ -242,6 +325,8 @@ class Store:
             session: The session.
             refs: Its checkpoints, removed ones by their whole id; all of the session if none is given.
             dry_run: Only say what would go.
+            clean: False ends it with the rows and the log, which takes no longer than any other change, and no other
+                rights: nobody can load what is forgotten, and its bytes are freed by the next gc.
 
         Raises:
             NotFoundError: There is no such session or checkpoint.
@@ -251,7 +336,8 @@ class Store:
         _check_filters(session=session)
         from holdfast.store.forgetting import forget
 
-        return forget(self._backend, session, refs, now=self._parts.clock(), dry_run=dry_run)
+        now = self._parts.clock()
+        return forget(self._backend, session, refs, now=now, dry_run=dry_run, clean=clean)
 
     def verify(
         self,
@@ -364,6 +450,11 @@ class Store:
         _check_filters(session=session)
         _check_checkpoint("after", after, "pass a Checkpoint: the last one that was seen")
         return Watch(self._backend, after=after, session=session)
+
+    def _state_pages(self, checkpoints: Iterable[Checkpoint]) -> StatePages:
+        from holdfast.store.loading import StatePages
+
+        return StatePages(self._backend, self._parts.types, checkpoints)
 
     def _reader(self) -> AbstractContextManager[Reader]:
         return self._backend.reader()

@@ -81,6 +81,7 @@ class Writer:
 
     def encode(self, state: Any) -> EncodedState:
         """The first half of a save: bytes that no later change of the state can reach."""
+        self.parts.types.begin()
         return encode_state(state, self.parts.types, self._memo, cuts=self.parts.cuts)
 
     def save(

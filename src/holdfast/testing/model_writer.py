@@ -63,7 +63,7 @@ class ModelWriter:
         if existing is not None and line is not None:
             # Nothing was written, so the writer stands where it stood.
             return line.shown(existing)
-        branch, onto = self._place(line, expected, parent, on_conflict)
+        branch, onto = self._place(line, expected, parent, on_conflict, begins=expect is None)
         line = self._claimed()
         saved = self._append(line, branch, onto, state, as_id, message=message, key=key, **fields)
         saved.tags = set(tags)
@@ -98,6 +98,17 @@ class ModelWriter:
         while (older := line.get(line.link(walk[-1])[0])) is not None:
             walk.append(older)
         return [line.shown(each) for each in walk[:limit]]
+
+    def keyed(
+        self, start: str = "", stop: str | None = None, *, reverse: bool = False, limit: int | None = None
+    ) -> list[ModelCheckpoint]:
+        """What has a key in this range, in the order of its bytes."""
+        line = self.store.lines.get(self.id)
+        keys = {each.fields["key"]: each for each in line.kept()} if line is not None else {}
+        wanted = sorted((key for key in keys if key is not None), key=str.encode, reverse=reverse)
+        wanted = [key for key in wanted if key.encode() >= start.encode()]
+        wanted = [key for key in wanted if stop is None or key.encode() < stop.encode()]
+        return [self._line().shown(keys[key]) for key in wanted[:limit]]
 
     def exists(self, ref: str | ModelCheckpoint) -> bool:
         """Whether a ref names something."""
@@ -193,7 +204,13 @@ class ModelWriter:
         return found
 
     def _place(
-        self, line: Line | None, expected: Any, parent: str | ModelCheckpoint | None, on_conflict: str
+        self,
+        line: Line | None,
+        expected: Any,
+        parent: str | ModelCheckpoint | None,
+        on_conflict: str,
+        *,
+        begins: bool,
     ) -> tuple[str, ModelCheckpoint | None]:
         """The branch a save goes to, and the checkpoint it becomes a child of."""
         heads = self.store.branches(self.id)
@@ -201,7 +218,7 @@ class ModelWriter:
         born = [] if line is None else [each for each in line.present() if each.branch == self.branch]
         once_there = bool(born) and all(each.removed for each in born)
         unseen = expected is ANY or expected is None
-        if heads and self.branch not in heads and unseen and not once_there:
+        if heads and self.branch not in heads and unseen and not once_there and not begins:
             raise refused(NotFoundError, ErrorCode.BRANCH_MISSING, f"no branch {self.branch}")
         head = heads.get(self.branch)
         base = None if parent is None else self._resolve(parent)
@@ -214,7 +231,7 @@ class ModelWriter:
             base = base or seen
         elif parent is None:
             return self.branch, line.get(head) if line is not None else None
-        if not heads or (base is not None and base.id == head):
+        if not heads or (base is not None and base.id == head) or (begins and self.branch not in heads):
             return self.branch, base
         return self._free(heads), base
 

@@ -106,6 +106,10 @@ EVERYWHERE = [
     Query(agent="agent 3", oldest_first=True),
     Query(tag="often"),
     Query(tag="often", session="s2"),
+    Query(session="s3", by_key=True),
+    Query(session="s3", by_key=True, oldest_first=True),
+    Query(session="s3", by_key=True, key_from="k", key_below="l"),
+    Query(session="s3", by_key=True, key_from="k2", oldest_first=True),
 ]
 """Questions that most of a store fits: a page is a page."""
 
@@ -113,6 +117,12 @@ ONE = [
     (Query(session="s6", seq=5), 1),
     (Query(session="s6", step=5), 1),
     (Query(session="s6", key="k5"), 1),
+    (Query(session="s6", by_key=True, key_from="k5", key_below="k50"), 1),
+    (Query(session="s6", key_from="k5", key_below="k50"), 1),
+    (Query(agent="agent 6", by_key=True, key_from="k5", key_below="k50"), 1),
+    (Query(session="s6", by_key=True, key_from="l"), 0),
+    (Query(session="s6", key_from="l"), 0),
+    (Query(session="s6", key_below="k"), 0),
     (Query(tag="once"), 1),
     (Query(id_prefix="ef2d127de37b942baad06145e54b0c619a1f22327b2ebbcfbec78f5564afe39d"), 1),
     (Query(session="s6", id_prefix="ef2d127de37b942baad06145e54b0c"), 1),
@@ -184,7 +194,9 @@ TEXT = st.text(min_size=1) | st.sampled_from(
     ["'", '"', "%s", "--", ";", "' OR 1=1 --", "%", "?", "auto", "\0"]
 )
 FILTERS: dict[str, st.SearchStrategy[Any]] = {
-    **dict.fromkeys(("session", "branch", "agent", "project", "tag", "status", "trigger", "key"), TEXT),
+    **dict.fromkeys(("session", "branch", "agent", "project", "tag", "status", "trigger"), TEXT),
+    **dict.fromkeys(("key", "key_from", "key_below"), TEXT),
+    "by_key": st.booleans(),
     **dict.fromkeys(("step", "seq", "since", "until", "before_seq", "after_position"), st.integers(0, 2**60)),
     "id_prefix": st.text("0123456789abcdef", max_size=64),
     "include_hidden": st.booleans(),
@@ -197,7 +209,7 @@ def test_the_text_depends_on_which_filters_there_are_and_never_on_their_values(
     filters: dict[str, Any],
 ) -> None:
     sql, parameters = to_sql(Query(**filters))
-    kept = ("include_hidden",) if filters.get("trigger") != "auto" else ("include_hidden", "trigger")
+    kept = ["include_hidden", "by_key"] + ["trigger"] * (filters.get("trigger") == "auto")
     plain: dict[str, Any] = {
         name: value if name in kept else 0 if isinstance(value, int) else "0"
         for name, value in filters.items()

@@ -6,13 +6,14 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
 
 psycopg = pytest.importorskip("psycopg")
 
+import holdfast  # noqa: E402
 from holdfast.backends.chunk_rows import MAX_DEPTH  # noqa: E402
 from holdfast.backends.postgres import PostgresBackend  # noqa: E402
 from holdfast.errors import BackendError, ErrorCode, HoldfastError, IntegrityError, StateError  # noqa: E402
@@ -50,8 +51,12 @@ def end_others(run: Run) -> None:
     )
 
 
-def settle(backend: PostgresBackend) -> None:
-    """Wait until no connection is being opened: on a slow machine a second is asked for before the first is there."""
+@contextmanager
+def idle_connections(backend: PostgresBackend) -> Iterator[list[Any]]:
+    """All connections of a backend, which nobody else uses meanwhile.
+
+    On a slow machine a second one is asked for before the first is there, and comes when everybody is served.
+    """
     with backend._pool.connection():
         pass
     shared = backend._pool._shared
@@ -60,6 +65,8 @@ def settle(backend: PostgresBackend) -> None:
     while (found := shared.get_stats())["pool_available"] != found["pool_size"]:
         assert time.monotonic() < until, found
         time.sleep(0.01)
+    with ExitStack() as taken:
+        yield [taken.enter_context(backend._pool.connection()) for _ in range(found["pool_size"])]
 
 
 @contextmanager
@@ -67,14 +74,14 @@ def messages(backend: PostgresBackend) -> Iterator[list[str]]:
     """The kinds of all messages from and to the server."""
     seen: list[str] = []
     with tempfile.TemporaryFile("w+") as file:
-        settle(backend)
-        # The one that was given back last is taken first.
-        with backend._pool.connection() as connection:
-            connection.pgconn.trace(file.fileno())
+        with idle_connections(backend) as connections:
+            for each in connections:
+                each.pgconn.trace(file.fileno())
         yield seen
-        with backend._pool.connection() as again:
-            assert again is connection
-            connection.pgconn.untrace()
+        with idle_connections(backend) as again:
+            assert {id(each) for each in again} == {id(each) for each in connections}
+            for each in again:
+                each.pgconn.untrace()
         file.seek(0)
         seen += [line.rstrip().split("\t")[3] for line in file if line.startswith("20")]
 
@@ -109,6 +116,27 @@ def test_a_view_costs_one_trip_to_open_one_for_each_question_and_one_to_leave(st
         assert len(seen) == 3
 
 
+def test_a_save_under_a_new_key_that_follows_the_last_one_is_one_trip(store: PostgresBackend) -> None:
+    session = holdfast.Store(store).session("work")
+    session.save({"n": 0}, key="k0")
+    for n in range(1, 4):
+        with trips(store) as seen:
+            session.save({"n": n}, key=f"k{n}")
+        assert len(seen) == 1
+
+
+def test_looking_by_key_is_one_question_and_one_for_the_session(store: PostgresBackend) -> None:
+    session = holdfast.Store(store).session("work")
+    for n in range(9):
+        session.save({"n": n}, key=f"k{n}")
+    with trips(store) as seen:
+        assert [each.key for each in session.keyed("k3", "k6")] == ["k3", "k4", "k5"]
+    assert len(seen) == 4
+    with trips(store) as seen:
+        assert session.keyed("l") == []
+    assert len(seen) == 3
+
+
 def test_a_view_makes_one_trip_for_all_branches_of_a_session(store: PostgresBackend) -> None:
     store.commit(save("a"))
     with trips(store) as seen, store.reader() as reader:
@@ -120,6 +148,61 @@ def test_a_view_makes_one_trip_for_all_branches_of_a_session(store: PostgresBack
     assert len(seen) == 3
     with pytest.raises(StateError):
         reader.branch("work", "main")
+
+
+def test_a_view_knows_the_head_of_a_branch_that_was_asked_for(store: PostgresBackend) -> None:
+    store.commit(save("a"))
+    store.commit(save("b", branch="side"))
+    with trips(store) as seen, store.reader() as reader:
+        head = reader.branch("work", "side")
+        assert head is not None
+        found = reader.checkpoint(head.head)
+        assert found is not None
+        assert (found.id, found.branch) == (checkpoint_id("b"), "side")
+    assert len(seen) == 3
+    with pytest.raises(StateError):
+        reader.checkpoint(head.head)
+
+
+def test_a_view_knows_the_checkpoint_whose_id_could_have_been_a_branch(store: PostgresBackend) -> None:
+    """That is the order in which a ref is looked up, and a whole id is what programs use."""
+    store.commit(save("a"))
+    store.commit(save("b", branch="side"))
+    store.commit(save("c", session="other"))
+    for name in ("a", "b"):
+        with trips(store) as seen, store.reader() as reader:
+            assert reader.branch("work", checkpoint_id(name).hex()) is None
+            found = reader.checkpoint(checkpoint_id(name))
+            assert found is not None
+            assert found.id == checkpoint_id(name)
+        assert len(seen) == 3
+    with store.reader() as reader:
+        assert reader.branch("work", checkpoint_id("c").hex()) is None
+        elsewhere = reader.checkpoint(checkpoint_id("c"))
+        assert elsewhere is not None
+        assert elsewhere.session == "other"
+
+
+@pytest.mark.parametrize("name", ["main", checkpoint_id("a").hex()])
+def test_a_row_that_came_with_a_branch_is_checked(store: PostgresBackend, run: Run, name: str) -> None:
+    store.commit(save("a"))
+    run("UPDATE checkpoints SET status = 'changed'")
+    with store.reader() as reader:
+        reader.branch("work", name)
+        with pytest.raises(IntegrityError) as caught:
+            reader.checkpoint(checkpoint_id("a"))
+    assert caught.value.code is ErrorCode.ROW_DAMAGED
+
+
+def test_a_load_of_a_large_state_is_a_trip_for_each_level_of_its_tree(store: PostgresBackend) -> None:
+    session = holdfast.Store(store).session("work")
+    state = {"messages": [f"{number} " * 300 for number in range(2_000)]}
+    name = session.save(state).id
+    for ref in ("@", name):
+        with trips(store) as seen:
+            assert holdfast.Store(store).session("work").load(ref) == state
+        # The view opens and ends; the branches with the checkpoint; the root, indexes, runs.
+        assert len(seen) == 6
 
 
 def test_a_branch_is_found_among_many(store: PostgresBackend) -> None:
@@ -152,6 +235,21 @@ def test_chunks_come_in_one_trip_with_all_that_they_stand_on(store: PostgresBack
     with trips(store) as seen, store.reader() as reader:
         assert reader.chunks([each.hash for each in pieces]) == {each.hash: each.data for each in pieces}
     assert len(seen) == 3
+
+
+def test_chunks_of_which_some_stand_on_others_come_whole(store: PostgresBackend, run: Run) -> None:
+    pieces = versions(9)
+    alone = [chunk(b"stands alone %d" % number) for number in range(3)]
+    for number, piece in enumerate([*pieces, *alone]):
+        store.commit(batch(row(f"{number}", root=piece.hash), chunks=(piece,)))
+    wanted = [alone[0], pieces[8], alone[1], pieces[4], pieces[0], alone[2]]
+    assert run("SELECT count(*) FROM chunks WHERE base IS NOT NULL")[0][0] == len(pieces) - 1
+    absent = ChunkHash(b"n" * 32)
+    with trips(store) as seen, store.reader() as reader:
+        found = reader.chunks([*[each.hash for each in wanted], absent])
+    assert found == {each.hash: each.data for each in wanted}
+    # One for the chunks, and one more for what is below those that stand on others.
+    assert len(seen) == 4
 
 
 def test_no_chunks_are_no_trip(store: PostgresBackend) -> None:
@@ -248,6 +346,7 @@ def test_what_no_row_can_hold_is_not_found(store: PostgresBackend, text: str) ->
         assert reader.session(text) is None
         assert reader.branch(text, "main") is None
         assert reader.branch("work", text) is None
+        assert reader.branch("work", "main") is not None
         assert list(reader.branches(text)) == []
         assert list(reader.sessions(agent=text)) == []
         for name in ("session", "branch", "agent", "project", "tag", "status", "trigger", "key"):

@@ -164,3 +164,22 @@ def test_a_database_that_cannot_hold_all_text_is_refused(postgres, encoding):
             assert connection.execute("SELECT to_regnamespace('holdfast')").fetchone() == (None,)
     finally:
         postgres.drop_database(name)
+
+
+def test_who_may_write_but_not_scrub_can_forget_without_cleaning(as_role, postgres_url):
+    fill(postgres_url)
+    url = as_role(
+        "GRANT USAGE ON SCHEMA holdfast TO {role}; "
+        "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA holdfast TO {role}; "
+        "GRANT SELECT, USAGE ON ALL SEQUENCES IN SCHEMA holdfast TO {role}"
+    )
+    with holdfast.open(url, create=False) as store:
+        error = refusal(lambda: store.forget("s", "#1"))
+        assert error.code is ErrorCode.PERMISSION_DENIED
+        assert store.session("s").exists("#1")
+        assert store.forget("s", "#1", clean=False).checkpoints == 1
+        assert store.copy_session("s", "again") == 2
+        assert store.forget("s", clean=False).checkpoints == 2
+        assert [each.id for each in store.sessions()] == ["again"]
+        assert store.gc(keep_days=0).chunks == 1
+        assert store.session("again").load() == {"a": 2}

@@ -122,6 +122,19 @@ def test_a_codec_that_is_not_known_is_named(path: Path, store: SqliteBackend):
         read(store, roots[2])
 
 
+def test_a_damaged_chunk_among_others_is_damage_and_no_failure_of_the_disk(path: Path, store: SqliteBackend):
+    roots = versions(5)
+    for each in roots:
+        save_root(store, each)
+    connection = apsw.Connection(str(path), vfs="cksmvfs")
+    connection.execute("UPDATE chunks SET codec = 9 WHERE number = 2")
+    connection.close()
+    with pytest.raises(IntegrityError, match="codec 9"):
+        read(store, *roots)
+    # The view that it ended in is let go: nothing keeps the log of the file from being taken over.
+    assert read(store, roots[0]) == [roots[0].data]
+
+
 def test_chunks_that_are_no_roots_are_differences_or_whole(
     path: Path, store: SqliteBackend, open_store: Open
 ):

@@ -10,12 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import holdfast
 from holdfast.backends.sqlite import SqliteBackend
 from holdfast.backends.sqlite.query import to_sql
 from holdfast.storage.records import CheckpointId, Query
 from holdfast.testing.rows import batch, row, save
 
 from .conftest import Open
+
+
+def value_name(query: Query) -> str:
+    return "-".join(name for name in Query._fields if getattr(query, name) not in (None, (), False))
 
 
 def plan(path: Path, query: Query) -> str:
@@ -40,6 +45,20 @@ def plan(path: Path, query: Query) -> str:
         (Query(session="s", step=3), "checkpoints_by_step (session=? AND step=?)"),
         (Query(session="s", step=3, limit=1), "checkpoints_by_step (session=? AND step=?)"),
         (Query(session="s", key="k"), "checkpoints_by_key (session=? AND key=?)"),
+        (Query(session="s", by_key=True), "checkpoints_by_key (session=? AND key>?)"),
+        (Query(session="s", by_key=True, limit=9), "checkpoints_by_key (session=? AND key>?)"),
+        (Query(session="s", by_key=True, key_from="k"), "checkpoints_by_key (session=? AND key>?)"),
+        (
+            Query(session="s", by_key=True, key_from="k", key_below="l", limit=9),
+            "checkpoints_by_key (session=? AND key>? AND key<?)",
+        ),
+        (
+            Query(session="s", key_from="k", key_below="l"),
+            "checkpoints_by_key (session=? AND key>? AND key<?)",
+        ),
+        (Query(session="s", key_from="k", limit=9), "checkpoints_by_key (session=? AND key>?)"),
+        (Query(session="s", key_below="k", limit=9), "checkpoints_by_key (session=? AND key<?)"),
+        (Query(agent="a", by_key=True, key_from="k", limit=9), "checkpoints_by_key (session=? AND key>?)"),
         (Query(session="s", prev=CheckpointId(b"x" * 32)), "checkpoints_by_prev (session=? AND prev=?)"),
         (Query(session="s", prev=CheckpointId(b"")), "checkpoints_by_prev (session=? AND prev=?)"),
         (Query(session="s", prev=CheckpointId(b"x"), limit=9), "checkpoints_by_prev (session=? AND prev=?)"),
@@ -67,14 +86,20 @@ def test_a_question_uses_its_index(path: Path, store: SqliteBackend, query: Quer
     assert "AUTOMATIC" not in steps
 
 
-def value_name(query: Query) -> str:
-    return "-".join(name for name in Query._fields if getattr(query, name) not in (None, (), False))
-
-
 @pytest.mark.parametrize(
-    "query", [Query(session="s", limit=5), Query(session="s", step=1), Query(tag="t"), Query()]
+    "query",
+    [
+        Query(session="s", limit=5),
+        Query(session="s", step=1),
+        Query(tag="t"),
+        Query(),
+        Query(session="s", by_key=True),
+        Query(session="s", by_key=True, oldest_first=True, limit=5),
+        Query(session="s", by_key=True, key_from="k", key_below="l", include_hidden=True),
+    ],
+    ids=value_name,
 )
-def test_the_newest_come_first_without_sorting(path: Path, store: SqliteBackend, query: Query) -> None:
+def test_the_first_come_first_without_sorting(path: Path, store: SqliteBackend, query: Query) -> None:
     assert "TEMP B-TREE" not in plan(path, query)
 
 
@@ -94,6 +119,9 @@ FILTERS = {
     "status": TEXT,
     "trigger": TEXT,
     "key": TEXT,
+    "key_from": TEXT,
+    "key_below": TEXT,
+    "by_key": st.booleans(),
     "prev": st.binary(min_size=32, max_size=32),
     "id_prefix": st.text("0123456789abcdef", max_size=64),
     "step": st.integers(0, 2**40),
@@ -111,7 +139,7 @@ FILTERS = {
 
 
 def other_value(name: str, value: Any) -> Any:
-    if name == "include_hidden" or (name, value) in (("trigger", "auto"), ("metadata", ())):
+    if name in ("include_hidden", "by_key") or (name, value) in (("trigger", "auto"), ("metadata", ())):
         return value
     if name == "metadata":
         return ((("k",), "0"),)
@@ -142,6 +170,22 @@ def test_statements_are_prepared_once(open_store: Open) -> None:
             reader.checkpoints(Query(session="work", limit=number))
     # The search itself is the one statement that was not known before.
     assert connection.cache_stats()["misses"] == before + 1
+
+
+def test_a_save_under_a_new_key_runs_what_any_other_runs(store: SqliteBackend) -> None:
+    session = holdfast.Store(store).session("s")
+    session.save({"n": 0}, key="k0")
+    counts: list[int] = []
+    for key in (None, "k1", "k2"):
+        run: list[str] = []
+        connection = store._pool.take()
+        connection.exec_trace = lambda _, sql, __, run=run: run.append(sql) or True
+        store._pool.give(connection)
+        session.save({"n": key}, key=key)
+        counts.append(len(run))
+        connection.exec_trace = None
+    assert counts[0] > 0
+    assert counts == counts[:1] * 3
 
 
 def test_a_search_by_metadata_reads_no_further_than_its_limit(store: SqliteBackend) -> None:

@@ -15,6 +15,7 @@ from holdfast import BackendError, Keep, NotFoundError
 from holdfast.history import removal
 from holdfast.storage.records import Query, Swept
 from holdfast.store import forgetting
+from holdfast.testing.faults import FaultyBackend
 
 MARK = "jovial-Kiln-84213"
 """In every text that a checkpoint can carry."""
@@ -317,3 +318,70 @@ def test_an_interrupted_one_is_finished_by_calling_it_again(tmp_path, monkeypatc
         with pytest.raises(holdfast.NotFoundError):
             store.forget("s")
         assert traces(tmp_path, secret.encode()) == []
+
+
+def test_without_cleaning_rows_and_log_go_at_once_and_bytes_with_the_next_gc(store):
+    session = store.session("s")
+    states = [{"n": n, "text": f"{n} " * 500} for n in range(4)]
+    checkpoints = [session.save(state, key=f"k{n}", tags=["t"]) for n, state in enumerate(states)]
+    session.tag("#1", "told")
+    chunks = store.stats().chunks
+
+    report = store.forget("s", checkpoints[1], checkpoints[3], clean=False)
+
+    assert report == holdfast.ForgetReport(checkpoints=2, chunks=0)
+    assert [each.seq for each in store.find(session="s", tag="t")] == [3, 1]
+    assert not session.exists(checkpoints[1])
+    assert kinds_of(store) == ["forget"]
+    check_links(store)
+    assert (store.stats().chunks, store.stats().hidden) == (chunks, 0)
+    assert store.gc(keep_days=14).chunks == 2
+    assert session.load("#3") == states[2]
+    # The key is free again, and the session goes on.
+    assert session.save({"n": "new"}, key="k1").seq == 5
+
+
+def test_without_cleaning_a_whole_session_goes(store):
+    store.session("kept").save({"n": 0})
+    store.session("s").save({"n": 1})
+    store.session("s").delete("@")
+    assert store.forget("s", clean=False, dry_run=True) == holdfast.ForgetReport(1, 0)
+    assert len(store.sessions()) == 2
+    assert store.forget("s", clean=False) == holdfast.ForgetReport(1, 0)
+    assert [each.id for each in store.sessions()] == ["kept"]
+    with pytest.raises(NotFoundError):
+        store.session("s").undo()
+    assert store.stats().chunks == 2
+    assert store.gc(keep_days=14).chunks == 1
+    assert store.verify().problems == ()
+
+
+def test_without_cleaning_nothing_is_collected_or_scrubbed(store):
+    counting = FaultyBackend(store._backend)
+    watched = holdfast.Store(counting)
+    made = watched.session("s").save({"n": 1})
+    watched.session("s").save({"n": 2})
+    watched.forget("s", made, clean=False)
+    with pytest.raises(NotFoundError):
+        watched.forget("s", made, clean=False)
+    watched.forget("s", clean=False, dry_run=True)
+    watched.forget("s", clean=False)
+    with pytest.raises(NotFoundError):
+        watched.forget("s", clean=False)
+    assert (counting.calls["collection"], counting.calls["scrub"]) == (0, 0)
+    watched.session("s").save({"n": 1})
+    watched.forget("s")
+    assert counting.calls["collection"] > 0
+    assert counting.calls["scrub"] > 0
+
+
+def test_the_async_twin_forgets_without_cleaning(store):
+    made = store.session("s").save({"n": 1})
+
+    async def main() -> None:
+        twin = holdfast.AsyncStore(store._backend)
+        assert await twin.forget("s", made, clean=False) == holdfast.ForgetReport(1, 0)
+
+    anyio.run(main)
+    assert store.find() == []
+    assert store.stats().chunks == 1

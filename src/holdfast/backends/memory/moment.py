@@ -63,8 +63,9 @@ def check(moment: Moment, batch: Batch) -> SessionRow:
     """The session as it will be, once everything that can be refused has been looked at."""
     session = rules.claim_session(moment.sessions.get(batch.claim.session), batch)
     rules.check_guard(session, batch.guard)
-    if batch.relies_on is not None and batch.relies_on not in moment.checkpoints:
-        raise ConflictError.chunks_gone(batch.relies_on)
+    for relied_on in rules.relied_on(batch):
+        if relied_on not in moment.checkpoints:
+            raise ConflictError.chunks_gone(relied_on)
     new = {row.id: row for row in batch.checkpoints if row.id not in moment.checkpoints}
     session = rules.advance(session, new=len(new), operations=batch.operations)
     heads: dict[str, CheckpointId | None] = {}

@@ -58,7 +58,12 @@ class MemoryReader:
         query = query._replace(metadata=normalized(query.metadata))
         rows = self._moment.checkpoints.values()
         in_order = rows if query.oldest_first else reversed(rows)
+        found: Iterable[CheckpointRow]
         found = (row for row in in_order if low <= row.id <= high and self._matches(row, query))
+        if query.by_key:
+            keyed = (row for row in found if row.key is not None)
+            # The order of code points is that of bytes in UTF-8. Equal keys stay in the order that they have.
+            found = sorted(keyed, key=lambda row: row.key or "", reverse=not query.oldest_first)
         return list(islice(found, None if query.limit is None else max(query.limit, 0)))
 
     def operations(self, session: str, *, after: int = 0) -> Sequence[Operation]:
@@ -130,7 +135,9 @@ def _trigger_matches(wanted: str | None, trigger: str) -> bool:
 
 def _in_range(row: CheckpointRow, query: Query) -> bool:
     return (
-        (query.since is None or row.created_at >= query.since)
+        (query.key_from is None or (row.key is not None and row.key >= query.key_from))
+        and (query.key_below is None or (row.key is not None and row.key < query.key_below))
+        and (query.since is None or row.created_at >= query.since)
         and (query.until is None or row.created_at <= query.until)
         and (query.before_seq is None or row.seq < query.before_seq)
         and (query.after_seq is None or row.seq > query.after_seq)

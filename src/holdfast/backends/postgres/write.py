@@ -51,6 +51,13 @@ _SELECT_CHECKPOINTS = (
     f"SELECT {rows.CHECKPOINT_FIELDS} FROM checkpoints AS c "  # noqa: S608 - constants
     "JOIN sessions AS s ON s.number = c.session WHERE c.id = ANY (%b)"
 )
+# Nobody removes a checkpoint without this lock on its session. Locks on the rows themselves could be taken in another
+# order than by whoever removes them.
+_HOLD_SESSIONS = (
+    "SELECT number FROM sessions WHERE number IN (SELECT session FROM checkpoints WHERE id = ANY (%b)) "
+    "ORDER BY number FOR SHARE"
+)
+_SELECT_IDS = "SELECT id FROM checkpoints WHERE id = ANY (%b)"
 _SELECT_BRANCH = "SELECT name, head, moved_at, seal FROM branches WHERE session = %s AND name = %s"
 _SELECT_KEYS = "SELECT key, id FROM checkpoints WHERE session = %s AND key = ANY (%s)"
 _ERASE = (
@@ -106,7 +113,7 @@ def attempt(
 
 def can_attempt(batch: Batch) -> bool:
     """Whether the rows of a batch can be worked out without reading others."""
-    return not batch.edits and not batch.removals
+    return not batch.edits and not batch.removals and not batch.also_relies_on
 
 
 def locked(connection: Connection, batch: Batch, chunks: Sequence[PackedChunk]) -> Written:
@@ -174,6 +181,8 @@ def _check(connection: Connection, batch: Batch, found: _Found) -> None:
     if not _relied_on_is_there(connection, batch):
         assert batch.relies_on is not None, "nothing else is not there"
         raise ConflictError.chunks_gone(batch.relies_on)
+    if batch.also_relies_on:
+        _check_relied_on(connection, batch.also_relies_on)
     for move in batch.moves:
         _check_move(connection, session.id, found.number, move)
     _check_keys(connection, batch, found)
@@ -196,6 +205,16 @@ def _relied_on_is_there(connection: Connection, batch: Batch) -> bool:
     if _to_check(batch) is None:
         return True
     return bool(connection.execute(_SELECT_CHECKPOINTS, [[batch.relies_on]]).fetchall())
+
+
+def _check_relied_on(connection: Connection, wanted: Sequence[CheckpointId]) -> None:
+    """Refuse where one of many checkpoints is not there; those that are stay until the transaction ends."""
+    connection.execute(_HOLD_SESSIONS, [list(wanted)])
+    # A statement of its own, which sees what was removed while the locks were waited for.
+    found = {bytes(name) for (name,) in connection.execute(_SELECT_IDS, [list(wanted)], binary=True)}
+    for each in wanted:
+        if each not in found:
+            raise ConflictError.chunks_gone(each)
 
 
 def _to_check(batch: Batch) -> CheckpointId | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import closing
 
 import apsw
 
@@ -106,8 +105,12 @@ def read_chunks(connection: apsw.Connection, names: Iterable[ChunkHash]) -> dict
         # A root is read alone.
         return {row[0]: _plain(connection, row[0], row[1:]) for row in fetch(connection, _SELECT, wanted[0])}
     # One statement that is run for each name. Left in the middle, it would hold the view open beyond its transaction.
-    with closing(connection.executemany(_SELECT, wanted)) as rows:
+    rows = connection.executemany(_SELECT, wanted)
+    try:
         return {row[0]: _plain(connection, row[0], row[1:]) for row in rows}
+    finally:
+        # By force: a damaged chunk ends it early, and a complaint about the names that are left would hide the damage.
+        rows.close(force=True)
 
 
 def _plain(connection: apsw.Connection, name: ChunkHash, row: Row) -> bytes:

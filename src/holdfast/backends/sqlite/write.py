@@ -84,8 +84,7 @@ def write(
     position, epoch, number, current = _start(connection, batch.claim.session)
     session = rules.claim_session(current, batch)
     rules.check_guard(session, batch.guard)
-    if batch.relies_on is not None:
-        _check_relied_on(connection, batch.relies_on, batch.moves)
+    _check_relied_on(connection, batch)
     new = {row.id: row for row in batch.checkpoints if row.id not in known}
     first_seq = session.last_seq + 1
     session = rules.switched(rules.advance(session, new=len(new), operations=batch.operations), batch)
@@ -121,12 +120,12 @@ def write(
     return new
 
 
-def _check_relied_on(connection: apsw.Connection, checkpoint: CheckpointId, moves: Sequence[Move]) -> None:
+def _check_relied_on(connection: apsw.Connection, batch: Batch) -> None:
     # A head is always there: where this one is expected to be just that, the move is the check.
-    if any(move.expected == checkpoint for move in moves):
-        return
-    if not fetch(connection, _SELECT_POSITION, (checkpoint,)):
-        raise ConflictError.chunks_gone(checkpoint)
+    is_head = any(move.expected == batch.relies_on for move in batch.moves)
+    for each in batch.also_relies_on if is_head else rules.relied_on(batch):
+        if not fetch(connection, _SELECT_POSITION, (each,)):
+            raise ConflictError.chunks_gone(each)
 
 
 def stored(connection: apsw.Connection, batch: Batch) -> dict[CheckpointId, CheckpointRow]:

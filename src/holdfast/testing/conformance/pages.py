@@ -9,7 +9,7 @@ import pytest
 from holdfast.storage.ports import Backend
 from holdfast.storage.records import CheckpointId, CheckpointRow, Query
 from holdfast.testing.conformance.contract import Contract, commit_all, found
-from holdfast.testing.rows import START, batch, edit, row, save
+from holdfast.testing.rows import START, batch, edit, history, row, save
 
 EVERY_WAY: list[dict[str, Any]] = [
     {},
@@ -42,6 +42,27 @@ def six(backend: Backend) -> list[CheckpointRow]:
 def ids(rows: list[CheckpointRow]) -> list[CheckpointId]:
     """Their ids."""
     return [each.id for each in rows]
+
+
+KEYS = [
+    "",
+    "A",
+    "Z",
+    "a",
+    "a b",
+    "a!",
+    "a%",
+    "ab",
+    "b",
+    "z",
+    "\N{LATIN SMALL LETTER E WITH ACUTE}",
+    "\u4e2d",
+    "\ufb01",
+    "\uffee",
+    "\U00010000",
+    "\U0001f600",
+]
+"""In the order of their bytes in UTF-8. UTF-16 would have the last two earlier, a language `A` beside `a`."""
 
 
 every_way = pytest.mark.parametrize("way", EVERY_WAY, ids=lambda way: "-".join(way) or "everything")
@@ -117,6 +138,87 @@ class PageContract(Contract):
         assert found(backend, Query(oldest_first=True)) == ids([rows[0], rows[2]])
         assert found(backend, Query(oldest_first=True, include_hidden=True)) == ids(rows)
         assert found(backend, Query(session="work", include_hidden=True)) == ids(rows[::-1])
+
+    @staticmethod
+    def _keyed(backend: Backend, **where: Any) -> list[str | None]:
+        with backend.reader() as reader:
+            return [each.key for each in reader.checkpoints(Query(by_key=True, **where))]
+
+    def test_by_key_comes_in_the_order_of_bytes_and_leaves_out_what_has_no_key(
+        self, backend: Backend
+    ) -> None:
+        """Whatever the order of arrival was."""
+        shuffled = KEYS[1::2] + KEYS[-2::-2]
+        assert sorted(shuffled, key=str.encode) == KEYS
+        for number, key in enumerate(shuffled):
+            backend.commit(batch(row(f"{number}", key=key)))
+            backend.commit(batch(row(f"{number} without")))
+        assert self._keyed(backend, session="work") == KEYS[::-1]
+        assert self._keyed(backend, session="work", oldest_first=True) == KEYS
+        assert self._keyed(backend, session="work", limit=3) == KEYS[:-4:-1]
+        assert self._keyed(backend, session="work", limit=3, oldest_first=True) == KEYS[:3]
+        assert self._keyed(backend, session="nobody") == []
+
+    def test_a_range_of_keys_has_its_first_and_not_its_last(self, backend: Backend) -> None:
+        """By UTF-8 bytes, from any key to any other, whether they are there or not."""
+        for number, key in enumerate(reversed(KEYS)):
+            backend.commit(batch(row(f"{number}", key=key)))
+        backend.commit(batch(row("without")))
+        for bound in (*KEYS, "a ", "B", "\ue000", "\U0010ffff"):
+            above = [key for key in KEYS if key.encode() >= bound.encode()]
+            below = [key for key in KEYS if key.encode() < bound.encode()]
+            assert self._keyed(backend, session="work", key_from=bound, oldest_first=True) == above
+            assert self._keyed(backend, session="work", key_below=bound, oldest_first=True) == below
+            assert self._keyed(backend, session="work", key_from=bound, limit=2) == above[:-3:-1]
+        between = {"session": "work", "key_from": "a", "key_below": "ab"}
+        assert self._keyed(backend, **between) == ["a%", "a!", "a b", "a"]
+        assert self._keyed(backend, **(between | {"key_below": "a"})) == []
+        assert self._keyed(backend, **(between | {"key_below": "A"})) == []
+
+    def test_a_range_of_keys_is_a_filter_like_any_other(self, backend: Backend) -> None:
+        """Without the order of keys it leaves out what has no key, and what remains is newest first."""
+        rows = commit_all(
+            backend,
+            *(save(f"{n}", branch=f"{n}", key=f"k{9 - n}" if n != 2 else None, step=n % 2) for n in range(5)),
+        )
+        assert found(backend, Query(session="work", key_from="")) == ids([rows[n] for n in (4, 3, 1, 0)])
+        assert found(backend, Query(session="work", key_from="k6")) == ids([rows[3], rows[1], rows[0]])
+        assert found(backend, Query(session="work", key_below="k8")) == ids([rows[4], rows[3]])
+        assert found(backend, Query(key_from="k6", key_below="k9", oldest_first=True)) == ids(
+            [rows[1], rows[3]]
+        )
+        assert found(backend, Query(session="work", key_from="k6", limit=1)) == ids([rows[3]])
+        assert found(backend, Query(session="work", key_from="k6", step=0)) == ids([rows[0]])
+
+    @every_way
+    def test_the_order_of_keys_is_kept_whatever_else_is_asked_for(
+        self, backend: Backend, way: dict[str, Any]
+    ) -> None:
+        """Each may lead a backend through another table."""
+        for number in (3, 0, 4, 1, 2):
+            made = row(f"{number}", key=f"k{number}", tags=("t",), metadata='{"m":1}')
+            backend.commit(batch(made, agent="scout", project="acme"))
+        backend.commit(batch(row("none", tags=("t",), metadata='{"m":1}'), agent="scout", project="acme"))
+        assert self._keyed(backend, **way) == ["k4", "k3", "k2", "k1", "k0"]
+        assert self._keyed(backend, **way, oldest_first=True, limit=2) == ["k0", "k1"]
+        assert self._keyed(backend, **way, key_from="k1", key_below="k4", limit=2) == ["k3", "k2"]
+
+    def test_the_same_key_in_two_sessions_comes_by_position(self, backend: Backend) -> None:
+        """A key is unique in its session only."""
+        rows = [
+            backend.commit(batch(row(f"{key} {name}", session=name, key=key), session=name)).checkpoints[0]
+            for key, name in (("b", "one"), ("b", "two"), ("a", "two"), ("a", "one"))
+        ]
+        assert found(backend, Query(by_key=True, oldest_first=True)) == ids([rows[2], rows[3], *rows[:2]])
+        assert found(backend, Query(by_key=True)) == ids([rows[1], rows[0], rows[3], rows[2]])
+        assert found(backend, Query(by_key=True, limit=3)) == ids([rows[1], rows[0], rows[3]])
+
+    def test_removed_checkpoints_keep_their_place_among_the_keys(self, backend: Backend) -> None:
+        """And come only when asked for."""
+        rows = commit_all(backend, *(save(key, branch=key, key=key) for key in "cab"))
+        backend.commit(batch(edits=(edit(rows[2], hidden=1),), operations=history(1)))
+        assert self._keyed(backend, session="work") == ["c", "a"]
+        assert self._keyed(backend, session="work", include_hidden=True) == ["c", "b", "a"]
 
     @staticmethod
     def _page_after(backend: Backend, after: int) -> list[CheckpointRow]:

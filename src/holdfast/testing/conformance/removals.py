@@ -54,6 +54,30 @@ class RemovalContract(Contract):
         assert error.code is ErrorCode.CHUNKS_GONE
         assert error.details["checkpoint"] == checkpoint_id("never saved").hex()
 
+    def test_a_batch_can_rely_on_many_and_is_refused_where_one_of_them_is_gone(
+        self, backend: Backend
+    ) -> None:
+        """Of any session; with chunks-gone, and nothing of it stays behind."""
+        first, second, other = commit_all(
+            backend, save("a"), save("b", after="a"), save("x", session="other")
+        )
+        wanted: tuple[CheckpointId, ...] = (first.id, second.id, other.id)
+        copies = [
+            row(label, session="copy", root=state_chunk(each.id).hash)
+            for label, each in zip("uvw", (first, second, other), strict=True)
+        ]
+        backend.commit(batch(edits=(edit(first, hidden=1),)))
+        made = backend.commit(batch(*copies, session="copy", chunks=(), also_relies_on=wanted)).checkpoints
+        assert [each.root for each in made] == [first.root, second.root, other.root]
+        for gone in (first, other):
+            backend.commit(removal(gone, session=gone.session))
+            again = row("z", session="copy", root=gone.root)
+            error = refused(backend, batch(again, session="copy", chunks=(), also_relies_on=wanted))
+            assert isinstance(error, ConflictError)
+            assert error.code is ErrorCode.CHUNKS_GONE
+            assert error.details["checkpoint"] == gone.id.hex()
+            wanted = tuple(each for each in wanted if each != gone.id)
+
     def test_a_hidden_checkpoint_can_be_relied_on(self, backend: Backend) -> None:
         """Its row is there, and keeps its chunks."""
         (first,) = commit_all(backend, save("a"))

@@ -1,0 +1,285 @@
+"""`store.copy_session`: a session once more under another name; nothing of its states is read or written."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+from tests.unit.store.journal import check_links, current_of, kinds_of
+from tests.unit.store.test_copying import rich
+
+import holdfast
+from holdfast import BackendError, ConflictError, ErrorCode, InvalidInputError, NotFoundError
+from holdfast.backends.memory import MemoryBackend
+from holdfast.storage.records import Query
+from holdfast.store.collecting import collect_chunks
+from holdfast.testing.faults import Fault, FaultyBackend, failing, io_failed
+from holdfast.testing.rows import contents
+
+SAME = [
+    "branch",
+    "root",
+    "created_at",
+    "trigger",
+    "status",
+    "step",
+    "message",
+    "metadata",
+    "tokens",
+    "cost_usd",
+    "duration_ms",
+    "app_version",
+    "nonce",
+    "key",
+    "size_bytes",
+    "skipped",
+    "tags",
+    "pinned",
+    "edited_message",
+    "added_metadata",
+    "hidden",
+]
+
+
+def rows_of(store: Any, name: str) -> list[Any]:
+    with store._backend.reader() as reader:
+        return list(reader.checkpoints(Query(session=name, oldest_first=True)))
+
+
+def test_a_copy_has_everything_but_its_ids_and_numbers(store):
+    s = rich(store)
+    before = contents(store._backend)
+    assert store.copy_session("work", "again") == len(rows_of(store, "work"))
+    old, new = rows_of(store, "work"), rows_of(store, "again")
+    assert [[getattr(row, name) for name in SAME] for row in new] == [
+        [getattr(row, name) for name in SAME] for row in old
+    ]
+    assert [row.seq for row in new] == list(range(1, len(old) + 1))
+    ids = {mine.id: its.id for mine, its in zip(old, new, strict=True)}
+    assert not set(ids) & set(ids.values())
+    assert [row.prev for row in new] == [row.prev and ids[row.prev] for row in old]
+    assert [row.parents for row in new] == [tuple(ids.get(each, each) for each in row.parents) for row in old]
+    again = store.session("again")
+    assert {each.name: each.head.id for each in again.branches()} == {
+        each.name: ids[bytes.fromhex(each.head.id)].hex() for each in s.branches()
+    }
+    assert current_of(store, "again") == current_of(store, "work") == "idea"
+    assert [(each.agent, each.project) for each in store.sessions()] == [("scout", "acme")] * 2
+    assert kinds_of(store, "again") == []
+    check_links(store, "again")
+    after = contents(store._backend)
+    assert (after.stats.chunks, after.stats.stored_bytes) == (before.stats.chunks, before.stats.stored_bytes)
+    assert [row for row in after.checkpoints if row.session == "work"] == list(before.checkpoints)
+    assert store.verify().problems == ()
+
+
+def test_the_states_load_by_the_same_refs_and_the_copy_goes_on_alone(store):
+    s = rich(store)
+    store.copy_session("work", "again")
+    again = store.session("again")
+    for ref in ("main", "idea", "tag:golden", "main~3"):
+        assert again.load(ref) == s.load(ref)
+    assert again.log("main")[0].message == "step 11"
+    assert [each.key for each in store.find(session="again", key="work 5")] == ["work 5"]
+    # A key that is there answers as it does in the original.
+    assert again.save(s.load("main"), key="work 11").seq < 13
+    again.switch("main")
+    again.save({"on": "its own"})
+    assert s.load("main") != again.load("main")
+    again.delete("@-")
+    again.undo()
+
+
+def test_no_state_is_read(store):
+    rich(store)
+    counting = FaultyBackend(store._backend)
+    holdfast.Store(counting).copy_session("work", "again")
+    assert (counting.calls["chunks"], counting.calls["present"]) == (0, 0)
+    assert counting.calls["commit"] == 1
+
+
+def test_removed_checkpoints_stay_behind_and_their_children_lead_past_them(store):
+    s = store.session("a")
+    for n in range(4):
+        s.save({"n": n})
+    s.delete("#2")
+    assert store.copy_session("a", "b") == 3
+    copied = store.session("b").log()
+    assert [(each.seq, each.skipped) for each in copied] == [(3, 0), (2, 1), (1, 0)]
+    assert [store.session("b").load(each)["n"] for each in copied] == [3, 2, 0]
+    # Its parent is known by its id alone, as that of a fork in another session.
+    assert store.session("b").checkpoint("#2").parent == s.checkpoint("#3").parent
+    assert store.verify().problems == ()
+
+
+def test_a_copy_keeps_its_states_when_the_original_is_gone_for_good(store):
+    s = rich(store)
+    states = [s.load(each) for each in s.log("main")]
+    store.copy_session("work", "again")
+    store.forget("work", clean=False)
+    store.gc(keep_days=0)
+    again = store.session("again")
+    assert [again.load(each) for each in again.log("main")] == states
+    assert store.verify().problems == ()
+    store.copy_session("again", "work")
+    assert [each["n"] for each in map(store.session("work").load, store.session("work").log("main"))] == [
+        state["n"] for state in states
+    ]
+
+
+def test_a_target_with_checkpoints_is_refused_and_left_alone(store):
+    rich(store)
+    store.session("there").save({"mine": 1})
+    before = contents(store._backend)
+    with pytest.raises(ConflictError) as caught:
+        store.copy_session("work", "there")
+    assert caught.value.code is ErrorCode.SESSION_EXISTS
+    assert contents(store._backend) == before
+    # What undo can bring back is something too.
+    store.session("there").clear()
+    with pytest.raises(ConflictError):
+        store.copy_session("work", "there")
+    store.session("there").undo()
+    assert store.session("there").load() == {"mine": 1}
+
+
+def test_an_emptied_target_is_taken_and_keeps_its_owner(store):
+    store.session("a", agent="scout").save({"n": 1}, key="k")
+    only = store.session("b", agent="other").save({"n": 0}, key="k")
+    store.forget("b", only, clean=False)
+    assert store.copy_session("a", "b") == 1
+    assert store.session("b").load() == {"n": 1}
+    assert store.session("b").checkpoint().key == "k"
+    assert [each.agent for each in store.sessions()] == ["scout", "other"]
+    assert kinds_of(store, "b") == ["forget"]
+    assert store.verify().problems == ()
+
+
+def test_what_cannot_be_copied_is_named(store):
+    with pytest.raises(NotFoundError) as missing:
+        store.copy_session("none", "b")
+    assert missing.value.code is ErrorCode.SESSION_MISSING
+    store.session("a").save({})
+    for source, target in (("a", "a"), ("a", ""), ("", "b"), ("a", 1)):
+        with pytest.raises(InvalidInputError):
+            store.copy_session(source, target)
+    store.session("a").clear()
+    assert store.copy_session("a", "b") == 0
+    assert [each.id for each in store.sessions()] == ["a"]
+
+
+def test_a_rehearsal_says_how_many_and_writes_nothing(store):
+    rich(store)
+    before = contents(store._backend)
+    assert store.rehearsal().copy_session("work", "again") == len(rows_of(store, "work"))
+    assert contents(store._backend) == before
+
+
+def test_a_lost_reply_is_settled_and_a_failure_is_not_hidden(store):
+    rich(store)
+    lost = FaultyBackend(store._backend, [Fault("commit", after=failing(io_failed()))])
+    assert holdfast.Store(lost).copy_session("work", "again") == len(rows_of(store, "again")) == 13
+    failed = FaultyBackend(store._backend, [Fault("commit", before=failing(io_failed()))])
+    with pytest.raises(BackendError):
+        holdfast.Store(failed).copy_session("work", "third")
+    assert rows_of(store, "third") == []
+
+
+def test_what_is_forgotten_between_reading_and_writing_is_not_copied(store):
+    """And with it go its chunks: a copy that was written all the same would have no state."""
+    s = rich(store)
+
+    def forget_and_collect() -> None:
+        store.forget("work", s.checkpoint("#3"), clean=False)
+        collect_chunks(store._backend)
+
+    racing = FaultyBackend(store._backend, [Fault("commit", before=forget_and_collect)])
+    assert holdfast.Store(racing).copy_session("work", "again") == 12
+    assert racing.calls["commit"] == 2
+    assert store.verify().problems == ()
+    assert [each.key for each in store.find(session="again", tag="golden")] == []
+
+
+def test_a_whole_session_that_goes_meanwhile_is_not_copied(store):
+    rich(store)
+    racing = FaultyBackend(store._backend, [Fault("commit", before=lambda: store.forget("work") and None)])
+    with pytest.raises(NotFoundError):
+        holdfast.Store(racing).copy_session("work", "again")
+    assert store.sessions() == []
+
+
+def test_a_target_that_appears_meanwhile_is_not_written_to(store):
+    rich(store)
+
+    def begin() -> None:
+        # On a branch that the copy has not, so that no branch is in the way.
+        store.session("again", branch="other").save({"first": True})
+
+    racing = FaultyBackend(store._backend, [Fault("commit", before=begin)])
+    with pytest.raises(ConflictError) as caught:
+        holdfast.Store(racing).copy_session("work", "again")
+    assert caught.value.code is ErrorCode.SESSION_EXISTS
+    assert [row.seq for row in rows_of(store, "again")] == [1]
+
+
+def test_a_collection_that_is_under_way_takes_nothing_from_a_copy(store):
+    """The original goes after it was marked: its chunks are the copy's now, though nothing stamped them."""
+    s = rich(store)
+    states = [s.load(each) for each in s.log("main")]
+
+    def copy_and_forget() -> None:
+        store.copy_session("work", "again")
+        store.forget("work", clean=False)
+
+    racing = FaultyBackend(store._backend, [Fault("sweep", before=copy_and_forget)])
+    collect_chunks(racing)
+    assert racing.calls["sweep"] >= 1
+    again = store.session("again")
+    assert [again.load(each) for each in again.log("main")] == states
+    collect_chunks(store._backend)
+    assert store.verify().problems == ()
+
+
+def test_copies_beside_writers_and_collections_are_whole(store):
+    """Whatever comes between, each copy is one moment of the session, and every state in it loads."""
+    store.session("s").save({"n": 0, "text": "x" * 500})
+    failures: list[BaseException] = []
+
+    def write() -> None:
+        try:
+            writer = store.session("s")
+            for n in range(1, 21):
+                made = writer.save({"n": n, "text": f"{n} " * 200})
+                if n % 5 == 0:
+                    store.forget("s", made, clean=False)
+                    writer = store.session("s")
+                    collect_chunks(store._backend)
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    copies = [f"copy {n}" for n in range(10)]
+    for name in copies:
+        store.copy_session("s", name)
+    thread.join()
+    assert failures == []
+    collect_chunks(store._backend)
+    for name in copies:
+        copied = store.session(name)
+        found = [copied.load(each)["n"] for each in copied.log()]
+        assert found == sorted(found, reverse=True)
+        assert len(found) == len(rows_of(store, name))
+    assert store.verify().problems == ()
+
+
+def test_the_async_twin_copies_too():
+    async def main() -> None:
+        store = holdfast.AsyncStore(MemoryBackend())
+        await store.session("a").save({"n": 1})
+        assert await store.copy_session("a", "b") == 1
+        assert await store.session("b").load() == {"n": 1}
+
+    asyncio.run(main())

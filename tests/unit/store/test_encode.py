@@ -1,0 +1,72 @@
+"""The two halves of a save, one after the other: `encode` and `save`."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast.errors import ConflictError, ErrorCode, InvalidInputError
+
+
+def test_what_is_encoded_is_what_is_saved_whatever_happens_to_the_state(session):
+    state: dict[str, Any] = {"messages": [{"n": n, "text": "x" * 100} for n in range(500)]}
+    encoded = session.encode(state)
+    state["messages"].append("later")
+    saved = session.save(encoded, "first", key="k")
+    assert (saved.message, saved.key, len(session.load()["messages"])) == ("first", "k", 500)
+    assert session.save(session.encode(state)).seq == 2
+    assert session.load()["messages"][-1] == "later"
+
+
+def test_the_same_state_has_the_same_root_either_way(session, store):
+    state = {"a": list(range(9000))}
+    assert session.save(session.encode(state)).root == store.session("t").save(state).root
+
+
+def test_a_state_that_cannot_be_kept_is_refused_at_once(session):
+    with pytest.raises(InvalidInputError, match=r"\['a'\]\[1\]"):
+        session.encode({"a": [1, object()]})
+
+
+def test_what_builds_on_a_state_that_is_gone_is_refused_and_the_whole_is_taken(session, store):
+    base = {"messages": [{"n": n, "text": "x" * 100} for n in range(500)]}
+    first = session.save(base)
+    encoded = session.encode(base | {"more": 1})
+    store.forget(session.id, clean=False)
+    store.gc(keep_days=0)
+    assert not store.find(session=session.id)
+    with pytest.raises(ConflictError) as caught:
+        session.save(encoded, expect=None)
+    assert caught.value.code is ErrorCode.CHUNKS_GONE
+    saved = session.save(session.encode(base | {"more": 1}), expect=None)
+    assert (saved.seq, saved.root != first.root, session.load()["more"]) == (1, True, 1)
+
+
+def test_a_session_says_which_head_it_has_seen(session, store):
+    assert session.seen is None
+    first = session.save({"n": 1}, key="a")
+    assert session.seen == first.id
+    other = store.session("s")
+    assert other.seen is None
+    other.load()
+    assert other.seen == first.id
+    other.save({"n": 2}, key="b")
+    # A key that was there already is answered with its checkpoint, and the session does not stand on that.
+    assert other.save({"n": 1}, key="a").id == first.id != other.seen
+
+
+def test_the_twin_does_the_same(tmp_path):
+    async def use():
+        async with holdfast.aopen(tmp_path / "store") as store:
+            session = store.session("s")
+            state = {"n": [1]}
+            encoded = session.encode(state)
+            state["n"].append(2)
+            saved = await session.save(encoded)
+            assert session.seen == saved.id
+            return await session.load()
+
+    assert asyncio.run(use()) == {"n": [1]}

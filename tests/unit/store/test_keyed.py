@@ -1,0 +1,185 @@
+"""Keys: checkpoints in the order of their keys, and what a save under a key costs."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+import holdfast
+from holdfast import ConflictError, ErrorCode, InvalidInputError
+from holdfast.testing.faults import Fault, FaultyBackend, failing, io_failed
+
+
+def keys(found):
+    return [each.key for each in found]
+
+
+@pytest.fixture
+def faulty(backend):
+    return FaultyBackend(backend)
+
+
+@pytest.fixture
+def writer(faulty, clock):
+    """A session that has saved once, with its calls counted from then on."""
+    session = holdfast.Store(faulty, clock=clock).session("s")
+    session.save({"n": 0}, key="k0")
+    faulty.plan()
+    return session
+
+
+def test_checkpoints_come_in_the_order_of_their_keys_whatever_branch_they_are_on(session, store):
+    for key in ("b", None, "a", "d", "\N{GRINNING FACE}", "\uffee"):
+        session.save({"key": key}, key=key)
+    side = session.fork("#1", "side")
+    side.save({"key": "c"}, key="c")
+    store.session("other").save({}, key="bb")
+
+    assert keys(session.keyed()) == ["a", "b", "c", "d", "\uffee", "\N{GRINNING FACE}"]
+    assert keys(session.keyed(reverse=True)) == ["\N{GRINNING FACE}", "\uffee", "d", "c", "b", "a"]
+    assert keys(session.keyed("b", "d")) == ["b", "c"]
+    assert keys(session.keyed("b", "d", reverse=True, limit=1)) == ["c"]
+    assert keys(session.keyed("bb", limit=2)) == ["c", "d"]
+    assert keys(session.keyed(stop="b")) == ["a"]
+    assert session.keyed("d", "b") == session.keyed(stop="") == []
+    (found,) = side.keyed("a", "b")
+    assert found == session.checkpoint("#3")
+    assert (found.agent, found.project, session.load(found)) == ("scout", "acme", {"key": "a"})
+
+
+def test_a_prefix_is_a_range(session):
+    for key in ("run-7", "run-7/", "run-7/10", "run-7/2", "run-70", "run-8/1"):
+        session.save({}, key=key)
+    assert keys(session.keyed("run-7/", "run-70")) == ["run-7/", "run-7/10", "run-7/2"]
+
+
+def test_a_session_without_keys_or_without_anything_has_none(session, store):
+    session.save({})
+    assert session.keyed() == store.session("nobody").keyed() == []
+
+
+def test_what_was_removed_is_not_among_the_keys_until_it_is_brought_back(session):
+    for key in "abc":
+        session.save({}, key=key)
+    session.delete("#2")
+    assert keys(session.keyed()) == ["a", "c"]
+    session.undo()
+    assert keys(session.keyed()) == ["a", "b", "c"]
+
+
+def test_looking_by_key_sets_no_expectation(session, store):
+    session.save({}, key="a")
+    other = store.session("s")
+    other.keyed()
+    session.save({}, key="b")
+    assert other.save({}, key="c").seq == 3
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"start": None},
+        {"start": 3},
+        {"start": b"a"},
+        {"start": "\x00"},
+        {"start": "\ud800"},
+        {"stop": 3},
+        {"stop": "a\x00"},
+        {"stop": "\udfff"},
+        {"limit": 0},
+        {"limit": "9"},
+        {"limit": True},
+    ],
+)
+def test_a_range_that_cannot_be_is_refused(session, arguments):
+    session.save({}, key="a")
+    with pytest.raises(InvalidInputError) as caught:
+        session.keyed(**arguments)
+    assert caught.value.code is ErrorCode.BAD_ARGUMENT
+    assert next(iter(arguments)) in str(caught.value)
+    assert caught.value.hint
+
+
+def test_the_async_twin_gives_the_same(tmp_path):
+    async def main():
+        async with holdfast.aopen(tmp_path / "a.db", durability="process") as store:
+            s = store.session("x")
+            for key in "bca":
+                await s.save({}, key=key)
+            return keys(await s.keyed("a", "c", reverse=True, limit=5)), keys(await s.keyed())
+
+    assert asyncio.run(main()) == (["b", "a"], ["a", "b", "c"])
+
+
+def test_a_save_under_a_new_key_that_follows_the_last_one_reads_nothing(writer, faulty):
+    for n in range(1, 6):
+        writer.save({"n": n}, key=f"k{n}")
+    assert (faulty.calls["commit"], faulty.calls["reader"]) == (5, 0)
+    assert keys(writer.log()) == ["k5", "k4", "k3", "k2", "k1", "k0"]
+
+
+def test_the_same_key_and_state_again_is_the_one_that_is_there(writer, faulty, store):
+    first = writer.save({"n": 1}, key="k1")
+    again = writer.save({"n": 1}, "another message", key="k1")
+    assert (again, faulty.calls["reader"]) == (first, 1)
+    # Nothing was written, and the writer stands where it stood.
+    assert writer.save({"n": 0}, key="k0").seq == 1
+    assert writer.save({"n": 2}, key="k2").parents == (first.id,)
+    assert [each.seq for each in store.find()] == [3, 2, 1]
+
+
+def test_the_same_key_with_another_state_is_taken(writer, store):
+    first = writer.save({"n": 1}, key="k1")
+    with pytest.raises(ConflictError) as caught:
+        writer.save({"n": 2}, key="k1")
+    assert caught.value.code is ErrorCode.KEY_TAKEN
+    assert caught.value.details["existing"] == first.id
+    assert writer.save({"n": 2}, key="k2").parents == (first.id,)
+    assert len(store.find()) == 3
+
+
+def test_the_key_of_a_removed_checkpoint_is_taken_and_the_error_says_why(writer):
+    writer.save({"n": 1}, key="k1")
+    writer.delete("#1")
+    for state in ({"n": 0}, {"n": 9}):
+        with pytest.raises(ConflictError, match="which was deleted") as caught:
+            writer.save(state, key="k0")
+        assert caught.value.code is ErrorCode.KEY_TAKEN
+
+
+def test_a_key_that_is_there_counts_more_than_a_branch_that_moved(writer, store):
+    first = writer.save({"n": 1}, key="k1")
+    store.session("s").save({"n": 5}, key="k5")
+    assert writer.save({"n": 1}, key="k1") == first
+    with pytest.raises(ConflictError) as caught:
+        writer.save({"n": 2}, key="k2")
+    assert caught.value.code is ErrorCode.BRANCH_MOVED
+    assert writer.save({"n": 2}, key="k2", on_conflict="fork").branch == "main-1"
+
+
+def test_a_key_that_is_there_needs_no_chunks(faulty, clock):
+    """What this writer relies on is gone; the key names the state that it saves, so that nothing has to be written."""
+    gone = ConflictError.chunks_gone(b"x" * 32)
+
+    async def main():
+        session = holdfast.AsyncStore(faulty, clock=clock).session("s")
+        first = await session.save({"n": 0}, key="k0")
+        faulty.plan(Fault("commit", nth=None, before=failing(gone)))
+        assert await session.save({"n": 0}, key="k0") == first
+        with pytest.raises(ConflictError) as caught:
+            await session.save({"n": 1}, key="k1")
+        return caught.value.code
+
+    assert asyncio.run(main()) is ErrorCode.CHUNKS_GONE
+
+
+def test_a_keyed_save_whose_reply_was_lost_is_there_once(writer, faulty):
+    faulty.plan(
+        Fault("commit", after=failing(io_failed())), Fault("reader", nth=1, before=failing(io_failed()))
+    )
+    with pytest.raises(holdfast.BackendError):
+        writer.save({"n": 1}, key="k1")
+    again = writer.save({"n": 1}, key="k1")
+    assert writer.save({"n": 2}, key="k2").parents == (again.id,)
+    assert [each.seq for each in writer.log()] == [3, 2, 1]

@@ -1,0 +1,246 @@
+"""`store.load_each`: many states in order, a page and a view at a time, each chunk read once."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from typing import Any
+
+import pytest
+from tests.unit.store.damage import chunk_of, spoil
+
+import holdfast
+from holdfast import ErrorCode, IntegrityError, InvalidInputError, NotFoundError, StateError
+from holdfast.backends.memory import MemoryBackend
+from holdfast.backends.postgres import PostgresBackend
+from holdfast.backends.sqlite import SqliteBackend
+from holdfast.store import loading
+from holdfast.testing.faults import Fault, FaultyBackend, failing
+
+
+@dataclasses.dataclass
+class Plan:
+    goal: str
+
+
+def saved(store: Any, count: int, name: str = "s", *, shared: int = 0) -> tuple[list[Any], list[Any]]:
+    """So many checkpoints, oldest first, with their states; `shared` items are the same in all of them."""
+    session = store.session(name)
+    common = [{"text": f"message {n} " * 10} for n in range(shared)]
+    states = [{"n": n, "common": common} for n in range(count)]
+    return [session.save(state, key=f"{name} {n}") for n, state in enumerate(states)], states
+
+
+@pytest.mark.parametrize("count", [0, 1, 31, 32, 33, 100])
+def test_states_come_in_the_order_of_the_checkpoints(store, count):
+    checkpoints, states = saved(store, count)
+    assert list(store.load_each(checkpoints)) == states
+    assert list(store.load_each(reversed(checkpoints))) == states[::-1]
+    assert list(store.load_each(iter(checkpoints[:1] * 3))) == states[:1] * 3
+
+
+def test_checkpoints_of_several_sessions_and_registered_types_come_back(store):
+    store.register(Plan)
+    first = store.session("a").save([Plan("x")])
+    second = store.session("b").save({"plan": Plan("y")})
+    assert list(store.load_each([second, first, second])) == [
+        {"plan": Plan("y")},
+        [Plan("x")],
+        {"plan": Plan("y")},
+    ]
+
+
+def test_a_page_is_one_view_and_none_is_open_while_a_state_is_used(store):
+    counting = FaultyBackend(store._backend)
+    watched = holdfast.Store(counting)
+    checkpoints, states = saved(store, 70)
+    before = counting.calls["reader"]
+    for n, state in enumerate(watched.load_each(checkpoints)):
+        assert state == states[n]
+        # In the same thread another view can be opened at any time, and writing never waits.
+        store.session("beside").save({"n": n})
+    assert counting.calls["reader"] - before == 3
+
+
+def test_nothing_is_read_before_the_first_state_is_asked_for(store):
+    counting = FaultyBackend(store._backend)
+    checkpoints, _ = saved(store, 3)
+    each = holdfast.Store(counting).load_each(checkpoints)
+    assert counting.calls == {}
+    next(each)
+    assert counting.calls["reader"] == 1
+
+
+def test_an_iterable_that_reads_from_the_store_itself_can_be_given(store):
+    checkpoints, states = saved(store, 40)
+    s = store.session("s")
+    assert list(store.load_each(s.checkpoint(each.id) for each in checkpoints)) == states
+
+
+def test_chunks_that_states_share_are_read_once(store):
+    """Forty states of the same few hundred chunks: little more is read than for one."""
+    read: list[int] = []
+
+    def count(found: Any) -> Any:
+        read.append(len(found))
+        return found
+
+    counting = FaultyBackend(store._backend, [Fault("chunks", nth=None, after=count)])
+    checkpoints, states = saved(store, 40, shared=4000)
+    watched = holdfast.Store(counting)
+    assert list(watched.load_each(checkpoints[:1])) == states[:1]
+    of_one = sum(read)
+    assert of_one > 10
+    read.clear()
+    assert list(watched.load_each(checkpoints)) == states
+    assert sum(read) < of_one + 40 * 4
+
+
+def test_small_states_of_a_page_are_asked_for_at_once(store):
+    counting = FaultyBackend(store._backend)
+    checkpoints, states = saved(store, 32)
+    assert list(holdfast.Store(counting).load_each(checkpoints)) == states
+    assert counting.calls["chunks"] == 1
+
+
+def test_a_page_of_large_states_has_few(store, monkeypatch):
+    monkeypatch.setattr(loading, "_PAGE_BYTES", 300_000)
+    monkeypatch.setattr(loading, "_REMEMBERED_BYTES", 250_000)
+    counting = FaultyBackend(store._backend)
+    checkpoints, states = saved(store, 12, shared=1000)
+    assert checkpoints[0].size_bytes > 100_000
+    assert list(holdfast.Store(counting).load_each(checkpoints)) == states
+    assert counting.calls["reader"] >= 4
+
+
+def test_what_is_remembered_of_chunks_is_bounded(monkeypatch):
+    monkeypatch.setattr(loading, "_REMEMBERED_BYTES", 100)
+    recent = loading._RecentChunks()
+    for n in range(50):
+        name: Any = bytes([n]) * 32
+        assert recent.read(lambda names: dict.fromkeys(names, b"x" * 30), [name]) == {name: b"x" * 30}
+    assert len(recent._chunks) == 3
+    assert recent._size == 90
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def durable(request, tmp_path):
+    """A store that can be damaged, and where it is."""
+    place: Any
+    if request.param == "postgres":
+        place = request.getfixturevalue("postgres_place")
+        store = holdfast.Store(PostgresBackend.open(place, durability="process", create=True, timeout=5.0))
+    else:
+        place = tmp_path / "store.db"
+        store = holdfast.Store(SqliteBackend.open(place, durability="process", create=True, timeout=5.0))
+    yield store, place
+    store.close()
+
+
+@pytest.mark.parametrize("how", ["stamped", "gone"])
+def test_damage_is_raised_when_its_turn_comes_and_the_next_call_goes_on(durable, how):
+    store, place = durable
+    checkpoints, states = saved(store, 6)
+    number = chunk_of(place, checkpoints[2].id)
+    if how == "gone":
+        spoil(place, "DELETE FROM chunks WHERE number = ?", number)
+    else:
+        spoil(place, "UPDATE chunks SET data = zeroblob(20) WHERE number = ?", number)
+    each = holdfast.Store(store._backend).load_each(checkpoints)
+    assert [next(each), next(each)] == states[:2]
+    with pytest.raises(IntegrityError):
+        next(each)
+    assert list(each) == states[3:]
+
+
+def test_a_removed_checkpoint_is_loaded_until_it_is_gone_for_good(store):
+    checkpoints, states = saved(store, 3)
+    store.session("s").delete(checkpoints[1])
+    assert list(store.load_each(checkpoints)) == states
+    store.gc(keep_days=0)
+    each = store.load_each(checkpoints)
+    assert next(each) == states[0]
+    with pytest.raises(NotFoundError) as caught:
+        next(each)
+    assert caught.value.code is ErrorCode.CHECKPOINT_MISSING
+    assert caught.value.details["checkpoint"] == checkpoints[1].id
+    assert next(each) == states[2]
+    assert next(each, "the end") == "the end"
+
+
+def test_a_checkpoint_of_another_store_is_not_found(store):
+    other = holdfast.Store(MemoryBackend())
+    foreign = other.session("s").save({"only": "there"})
+    with pytest.raises(NotFoundError):
+        next(store.load_each([foreign]))
+
+
+def test_a_state_that_does_not_fit_its_type_is_raised_in_its_turn(store):
+    store.register(Plan)
+    s = store.session("s")
+    checkpoints = [s.save(["a"]), s.save([Plan("b")]), s.save(["c"])]
+    later = holdfast.Store(store._backend)
+    later.register(Plan, version=2)
+    each = later.load_each(checkpoints)
+    assert next(each) == ["a"]
+    with pytest.raises(StateError) as caught:
+        next(each)
+    assert caught.value.code is ErrorCode.UPGRADE_FAILED
+    assert list(each) == [["c"]]
+
+
+def test_only_checkpoints_are_taken(store):
+    with pytest.raises(InvalidInputError) as caught:
+        next(store.load_each(["#1"]))
+    assert caught.value.code is ErrorCode.BAD_ARGUMENT
+
+
+def test_a_page_that_could_not_be_read_is_read_by_the_next_call(store):
+    checkpoints, states = saved(store, 40)
+    broken = FaultyBackend(store._backend, [Fault("reader", nth=2, before=failing(OSError("unplugged")))])
+    each = holdfast.Store(broken).load_each(checkpoints)
+    assert [next(each) for _ in range(32)] == states[:32]
+    with pytest.raises(OSError, match="unplugged"):
+        next(each)
+    assert list(each) == states[32:]
+
+
+def test_the_async_twin_gives_the_same(store):
+    checkpoints, states = saved(store, 70)
+
+    async def main() -> None:
+        twin = holdfast.AsyncStore(FaultyBackend(store._backend))
+        assert [state async for state in twin.load_each(checkpoints)] == states
+        assert [state async for state in twin.load_each([])] == []
+
+    asyncio.run(main())
+
+
+def test_the_async_twin_goes_on_after_what_cannot_be_loaded(store):
+    checkpoints, states = saved(store, 3)
+    store.forget("s", checkpoints[1], clean=False)
+    store.gc(keep_days=0)
+
+    async def main() -> None:
+        each = holdfast.AsyncStore(store._backend).load_each(checkpoints)
+        assert await anext(each) == states[0]
+        with pytest.raises(NotFoundError):
+            await anext(each)
+        assert [state async for state in each] == states[2:]
+
+    asyncio.run(main())
+
+
+def test_the_async_twin_passes_over_nothing_when_a_page_is_cancelled(store):
+    checkpoints, states = saved(store, 3)
+
+    async def main() -> None:
+        each = holdfast.AsyncStore(store._backend).load_each(checkpoints)
+        task = asyncio.ensure_future(anext(each))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert [state async for state in each] == states
+
+    asyncio.run(main())
