@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from holdfast.cli._settings import Settings
 
 FIRST = 0.5
-"""Seconds before anything is drawn: less is not waiting."""
+"""Seconds before anything is drawn: less is not waiting. With 0, even work that takes no time is drawn once."""
 EVERY = 0.1
 """Seconds between two drawings: quicker is flicker."""
 IN_A_LOG = 10.0
@@ -116,13 +116,13 @@ def progress(
 
 
 def _draw(work: _Work, ended: Event) -> None:
-    pause = FIRST
-    drawn = False
-    while not ended.wait(pause):
-        drawn = _write(_ERASE + shorten(work.line(), _columns() - 1, mark="..."))
-        pause = EVERY
-    if drawn:
-        _write(_ERASE)
+    if FIRST and ended.wait(FIRST):
+        return
+    while True:
+        _write(_ERASE + shorten(work.line(), _columns() - 1, mark="..."))
+        if ended.wait(EVERY):
+            break
+    _write(_ERASE)
 
 
 def _log(work: _Work, ended: Event) -> None:
@@ -130,12 +130,11 @@ def _log(work: _Work, ended: Event) -> None:
         _write(work.line() + "\n")
 
 
-def _write(text: str) -> bool:
+def _write(text: str) -> None:
     # Nobody may be listening on stderr any more, and the work goes on all the same.
     with suppress(OSError, ValueError):
         sys.stderr.write(text)
         sys.stderr.flush()
-    return True
 
 
 def _columns() -> int:

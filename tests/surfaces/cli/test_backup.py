@@ -100,7 +100,7 @@ def test_the_copy_is_measured_while_it_grows(store, monkeypatch):
 @pytest.mark.usefixtures("store")
 def test_a_terminal_sees_progress_unless_it_was_refused(talk, home):
     # The same program with less patience: a store that takes half a second to copy would show nothing more.
-    program = "from holdfast.cli import _progress, main; _progress.FIRST = 0.000001; main()"
+    program = "from holdfast.cli import _progress, main; _progress.FIRST = 0; main()"
     with holdfast.open(place(home)) as store:
         store.session().save({"noise": os.urandom(20_000_000)})
 

@@ -166,7 +166,7 @@ def test_many_sessions_are_named_in_part(run, home):
 
 @pytest.mark.usefixtures("store")
 def test_a_terminal_sees_progress_unless_it_was_refused(talk):
-    program = "from holdfast.cli import _progress, main; _progress.FIRST = 0.000001; main()"
+    program = "from holdfast.cli import _progress, main; _progress.FIRST = 0; main()"
     shown = talk([sys.executable, "-c", program, "gc", "--dry-run"])
     quiet = talk([sys.executable, "-c", program, "--no-progress", "gc", "--dry-run"])
 

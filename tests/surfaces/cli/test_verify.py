@@ -204,7 +204,7 @@ def test_what_cannot_be_meant_is_said(run, words, exit_code, said):
 
 @pytest.mark.usefixtures("path")
 def test_a_terminal_sees_progress_unless_it_was_refused(talk):
-    program = "from holdfast.cli import _progress, main; _progress.FIRST = 0.000001; main()"
+    program = "from holdfast.cli import _progress, main; _progress.FIRST = 0; main()"
     shown = talk([sys.executable, "-c", program, "verify"])
     quiet = talk([sys.executable, "-c", program, "--no-progress", "verify"])
 
