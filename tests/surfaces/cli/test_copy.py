@@ -135,7 +135,7 @@ def test_without_a_source_nothing_is_made(run, home):
 @pytest.mark.usefixtures("store")
 def test_people_read_sentences_and_see_progress(talk, home):
     # The same program with less patience: a store that takes half a second to copy would show nothing more.
-    program = "from holdfast.cli import _progress, main; _progress.FIRST = 0.000001; main()"
+    program = "from holdfast.cli import _progress, main; _progress.FIRST = 0; main()"
     with holdfast.open(place(home)) as store:
         import os
 
