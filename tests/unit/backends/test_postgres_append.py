@@ -10,7 +10,8 @@ import pytest
 psycopg = pytest.importorskip("psycopg")
 
 from holdfast.backends.postgres import PostgresBackend, backend  # noqa: E402
-from holdfast.errors import ConflictError, ErrorCode  # noqa: E402
+from holdfast.backends.postgres.appending import append  # noqa: E402
+from holdfast.errors import ConflictError, ErrorCode, HoldfastError  # noqa: E402
 from holdfast.storage.records import Batch, Chunk, Guard, Receipt  # noqa: E402
 from holdfast.testing.rows import START, batch, checkpoint_id, chunk, contents, row, save  # noqa: E402
 
@@ -40,7 +41,7 @@ def run(store: PostgresBackend, postgres_url: str) -> Iterator[Run]:
 def short(monkeypatch: pytest.MonkeyPatch) -> list[Batch]:
     """The batches that went the short way."""
     seen: list[Batch] = []
-    usual = backend.append
+    usual = append
 
     def noted(connection: Any, given: Batch, *rest: Any) -> Any:
         seen.append(given)
@@ -80,7 +81,9 @@ def saves() -> list[Batch]:
             root=last.hash,
             **given,
         )
-        made.append(each._replace(chunks=(last,), relies_on=checkpoint_id(f"{number - 1}") if number else None))
+        made.append(
+            each._replace(chunks=(last,), relies_on=checkpoint_id(f"{number - 1}") if number else None)
+        )
     return made
 
 
@@ -203,7 +206,7 @@ def test_what_is_not_as_the_writer_knew_it_changes_nothing(
     store.commit(save("0"))
     run(change)
     before = everything(run)
-    with pytest.raises(Exception):  # noqa: B017, PT011 - a conflict or damage, as it comes
+    with pytest.raises(HoldfastError):
         store.commit(save("1", after="0"))
     assert len(short) == 1
     assert everything(run) == before
@@ -220,6 +223,18 @@ def test_a_branch_that_another_process_moved_is_a_conflict(
         store.commit(save("2", after="0"))
     assert caught.value.code is ErrorCode.BRANCH_MOVED
     assert len(short) == 1
+
+
+def test_a_session_that_another_process_made_anew_is_not_refused_for_what_it_was(
+    store: PostgresBackend, postgres_url: str
+) -> None:
+    store.commit(save("0", agent="one"))
+    other = PostgresBackend.open(postgres_url, durability="process", create=False, timeout=10.0)
+    other.erase_session("work")
+    other.commit(save("1", agent="two"))
+    other.close()
+    store.commit(save("2", after="1", agent="two"))
+    assert [each.id for each in contents(store).checkpoints] == [checkpoint_id("2"), checkpoint_id("1")]
 
 
 def test_a_key_that_is_taken_is_a_conflict(store: PostgresBackend, short: list[Batch]) -> None:

@@ -18,6 +18,7 @@ from holdfast.backends.forking import watch
 from holdfast.backends.postgres import creation, write
 from holdfast.backends.postgres.address import Address, parse
 from holdfast.backends.postgres.adopting import adopt, forget_adoption
+from holdfast.backends.postgres.appending import append, can_append
 from holdfast.backends.postgres.chunks import make_fit, note_depths
 from holdfast.backends.postgres.collecting import PostgresCollection, current_epoch, open_epoch
 from holdfast.backends.postgres.connecting import Connected, Connector, Durability
@@ -341,7 +342,8 @@ class PostgresBackend:
         known = self._known.take(batch.claim.session)
         if known is not None and write.can_attempt(batch):
             try:
-                return write.attempt(connection, batch, chunks, known)
+                attempt = append if can_append(batch, chunks, known) else write.attempt
+                return attempt(connection, batch, chunks, known)
             except HoldfastError:
                 # By what was known of the session it has to be refused. Whether that still holds is read below.
                 pass

@@ -10,6 +10,7 @@ standby does with one that is in the way of what it has to replay, counts as los
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
@@ -63,7 +64,17 @@ _SELECT_BRANCHES = f"SELECT {_BRANCH_FIELDS} WHERE s.id = %s ORDER BY b.name"
 _FEW_BRANCHES: Final = 16
 """So many of a session are fetched with the first one that is asked for. A load asks for two or three names, one after
 the other, and a session seldom has more."""
-_SELECT_FEW_BRANCHES = f"{_SELECT_BRANCHES} LIMIT {_FEW_BRANCHES + 1}"
+# And the row that is asked for next: the head of that branch; or, where the name is a whole id, that checkpoint.
+_SELECT_FEW_BRANCHES = (
+    f"SELECT b.name, b.head, b.moved_at, b.seal, {rows.CHECKPOINT_FIELDS} FROM sessions AS s "  # noqa: S608 - constants
+    "JOIN branches AS b ON b.session = s.number LEFT JOIN checkpoints AS c "
+    "ON c.id = CASE WHEN b.name = %s THEN b.head ELSE %b END AND c.session = s.number "
+    f"WHERE s.id = %s ORDER BY b.name LIMIT {_FEW_BRANCHES + 1}"
+)
+_BRANCH_COLUMNS: Final = 4
+_ID: Final = 4
+"""Where its id stands among the fields of a checkpoint."""
+_WHOLE_ID: Final = "[0-9a-f]{64}"
 _SELECT_OPERATIONS = (
     "SELECT o.number, o.kind, o.at, o.data, o.previous, o.hash, o.seal FROM operations AS o "
     "JOIN sessions AS s ON s.number = o.session WHERE s.id = %s AND o.number > %s ORDER BY o.number"
@@ -97,11 +108,13 @@ class PostgresReader:
         self._url = url
         self._reopen = reopen
         self._branches: dict[str, dict[str, Row] | None] = {}
+        self._ahead: dict[bytes, Row] = {}
 
     def leave(self) -> None:
         """End the use of the connection, which goes to somebody else."""
         self._connected = self._reopen = None
         self._branches.clear()
+        self._ahead.clear()
 
     def check_header(self) -> None:
         """Raise where the header of the store is damaged, or names something that this version does not know."""
@@ -123,13 +136,24 @@ class PostgresReader:
     def branch(self, session: str, name: str) -> BranchRow | None:
         """See `Reader.branch`."""
         if session not in self._branches:
-            some = self._all(_SELECT_FEW_BRANCHES, session)
-            all_of_them = len(some) <= _FEW_BRANCHES
-            self._branches[session] = {row[0]: row for row in some} if all_of_them else None
+            self._branches[session] = self._few_branches(session, name)
         known = self._branches[session]
         if known is None:
             known = {row[0]: row for row in self._all(_SELECT_BRANCH, session, name)}
         return rows.branch_from(session, known[name]) if name in known else None
+
+    def _few_branches(self, session: str, name: str) -> dict[str, Row] | None:
+        """The branches of a session by name; None where there are too many. What is asked for next is kept."""
+        meant = bytes.fromhex(name) if re.fullmatch(_WHOLE_ID, name) else None
+        # A name that no branch can have says nothing of the others.
+        some = self._all(_SELECT_FEW_BRANCHES, name if _can_be_kept(name) else "", meant, session)
+        for row in some:
+            checkpoint = row[_BRANCH_COLUMNS:]
+            if checkpoint[_ID] is not None:
+                self._ahead[checkpoint[_ID]] = checkpoint
+        if len(some) > _FEW_BRANCHES:
+            return None
+        return {row[0]: row[:_BRANCH_COLUMNS] for row in some}
 
     def branches(self, session: str) -> Sequence[BranchRow]:
         """See `Reader.branches`."""
@@ -137,9 +161,10 @@ class PostgresReader:
 
     def checkpoint(self, checkpoint: CheckpointId) -> CheckpointRow | None:
         """See `Reader.checkpoint`."""
-        for row in self._all(_SELECT_CHECKPOINT, checkpoint):
-            check_checkpoint(row)
-            return rows.checkpoint_from(row)
+        row = self._ahead.get(checkpoint)
+        for found in self._all(_SELECT_CHECKPOINT, checkpoint) if row is None else (row,):
+            check_checkpoint(found)
+            return rows.checkpoint_from(found)
         return None
 
     def checkpoints(self, query: Query) -> Sequence[CheckpointRow]:

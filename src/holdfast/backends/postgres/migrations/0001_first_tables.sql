@@ -362,3 +362,58 @@ BEGIN
     END IF;
 END
 $$;
+
+-- What `apply` does, for the batch that nearly all commits are: one checkpoint without tags and its only chunk, at the end
+-- of a branch, in a session that only gets one longer by it. Every statement is one that finds or writes a single row.
+CREATE FUNCTION append(
+    version integer,
+    seen bigint,             -- the seal of the session as the writer knows it
+    sealed bigint,           -- and the one that it gets
+    expected bytea,          -- the head of the branch
+    branch_seal bigint,
+    name bytea, codec smallint, size bigint, base bytea, mark bytea, refer smallint, body bytea,
+    -- The checkpoint, without position and stored_bytes.
+    session bigint, seq bigint, id bytea, branch text, parents bytea, root bytea, created_at bigint, trigger text,
+    status text, step bigint, message text, metadata text, tokens bigint, cost_usd double precision,
+    duration_ms double precision, app_version text, nonce bytea, key text, size_bytes bigint, stored_at bigint,
+    prev bytea, skipped bigint, hidden bigint, tags text, pinned bigint, edited_message text, added_metadata text,
+    seal bigint,
+    OUT place bigint,
+    OUT stored bigint,
+    OUT watched boolean
+) LANGUAGE plpgsql AS $$
+DECLARE
+    entered record := enter(version);
+    under record;
+BEGIN
+    watched := entered.watched;
+    UPDATE sessions AS s SET last_seq = append.seq, seal = sealed WHERE s.number = append.session AND s.seal = seen;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'the session is not as it was' USING ERRCODE = 'HF409';
+    END IF;
+    UPDATE branches AS b SET head = append.id, moved_at = append.stored_at, seal = branch_seal
+        WHERE b.session = append.session AND b.name = append.branch AND b.head = expected;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'a branch is not where it was' USING ERRCODE = 'HF409';
+    END IF;
+
+    SELECT c.number, c.depth + 1 AS depth INTO under FROM chunks AS c WHERE c.hash = append.base
+        AND c.epoch = entered.now AND c.depth < 32 AND (mark IS NULL OR sha256(c.data) = mark);
+    IF FOUND OR base IS NULL THEN
+        INSERT INTO chunks (hash, codec, size_bytes, base, depth, epoch, refers, data) VALUES (append.name, append.codec,
+            size, under.number, coalesce(under.depth, 0), entered.now, refer, body)
+            ON CONFLICT (hash) DO NOTHING;
+        stored := CASE WHEN FOUND THEN octet_length(body) END;
+    END IF;
+    IF stored IS NULL THEN
+        -- It is there already, or has to stand on one that is not, or that a collection has to be told of.
+        stored := put_chunks(ARRAY[name], ARRAY[codec], ARRAY[size], ARRAY[base], ARRAY[mark], ARRAY[refer], ARRAY[body],
+            entered.now);
+    END IF;
+
+    place := nextval('positions');
+    INSERT INTO checkpoints VALUES (place, session, seq, id, branch, parents, root, created_at, trigger, status, step,
+        message, metadata, tokens, cost_usd, duration_ms, app_version, nonce, key, append.size_bytes, stored_at, stored,
+        prev, skipped, hidden, tags, pinned, edited_message, added_metadata, append.seal);
+END
+$$;
