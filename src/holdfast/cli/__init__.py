@@ -46,6 +46,9 @@ COMMANDS = {
     "backup": Entry("holdfast.cli.backup", "Care", "Copy the store to a new file"),
     "migrate": Entry("holdfast.cli.migrate", "Set up", "Bring a store to the version of this program"),
     "copy": Entry("holdfast.cli.copy", "Care", "Copy sessions to another store"),
+    "import-langgraph": Entry(
+        "holdfast.cli.import_langgraph", "Set up", "Take over threads of LangGraph's savers"
+    ),
     "config": Entry("holdfast.cli.config", "Set up", "Show and change settings"),
     "completion": Entry("holdfast.cli.completion", "Set up", "Print a completion script for your shell"),
 }

@@ -29,6 +29,7 @@ TAKES: dict[str, tuple[str, ...]] = {
     "backup": _STORE,
     "config": _STORE,
     "migrate": _STORE,
+    "import-langgraph": _STORE,
     "list": _SESSION,
     "tree": _SESSION,
     "timeline": _SESSION,

@@ -8,6 +8,7 @@ import shlex
 import click
 import pytest
 from tests.surfaces.cli.places import on_both, place
+from tests.surfaces.cli.threads import write_threads
 
 import holdfast
 from holdfast.cli import COMMANDS, cli
@@ -98,8 +99,8 @@ def test_every_help_has_examples_and_names_the_environment(run, name, flag):
     assert result.stderr == ""
     assert f"Examples:\n    holdfast {name}" in result.stdout
     assert "HOLDFAST_STORE" in result.stdout
-    # A copy is of all sessions, whichever one is in use.
-    assert ("HOLDFAST_SESSION" in result.stdout) == (name != "copy")
+    # A copy is of all sessions, whichever one is in use, and so is an import.
+    assert ("HOLDFAST_SESSION" in result.stdout) == (name not in ("copy", "import-langgraph"))
 
 
 def test_version_is_the_version_of_the_package(run, process):
@@ -133,6 +134,8 @@ def test_every_example_in_help_works(run, home, monkeypatch, name, example):
         run("create", "one", "--tags", "verified", "--status", "failed", "--state", str(home / "state.json"))
         for _ in range(3):
             run("create", "more")
+    if name == "import-langgraph":
+        write_threads(home / "checkpoints.sqlite")
     if name in ("undo", "redo"):
         run("tag", "@", "golden")
     if name == "redo":

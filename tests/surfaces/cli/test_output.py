@@ -9,6 +9,7 @@ from datetime import datetime
 import pytest
 from tests.surfaces.cli.json_schema import FOLDER, load, problems
 from tests.surfaces.cli.places import KINDS, here, place
+from tests.surfaces.cli.threads import write_threads
 
 import holdfast
 
@@ -62,6 +63,11 @@ COMMANDS = {
     "migrate": (["migrate"], "migrate.schema.json"),
     "copy": (["copy", ".holdfast", "copied.db"], "copy.schema.json"),
     "copy --dry-run": (["copy", "--dry-run", ".holdfast", "copied.db"], "copy.schema.json"),
+    "import-langgraph": (["import-langgraph", "checkpoints.sqlite"], "import-langgraph.schema.json"),
+    "import-langgraph --dry-run": (
+        ["import-langgraph", "-n", "checkpoints.sqlite", "--thread", "42"],
+        "import-langgraph.schema.json",
+    ),
     "backup --dry-run": (["backup", "copy.db", "--dry-run"], "backup.schema.json"),
     "at": (["at", "now"], "at.schema.json"),
     "at --nearest": (["at", "2020-01-01", "--nearest", "--all"], "at.schema.json"),
@@ -96,7 +102,9 @@ COMMANDS = {
 
 
 def meant(args):
-    """A command with the store that is in use where it names one."""
+    """A command with the store that is in use where it names one, and with the file that it names."""
+    if "checkpoints.sqlite" in args:
+        write_threads("checkpoints.sqlite")
     return [here() if word == ".holdfast" else word for word in args]
 
 

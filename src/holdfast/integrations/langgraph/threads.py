@@ -1,0 +1,223 @@
+"""Who writes to a thread: one remembered Session for each namespace, and one for the pending writes.
+
+A put that continues the last one is one commit, because the Session knows what that was. Nothing depends on it: every
+put names its parent, and where the Session does not stand on that, the parent is looked up. A put whose parent is the
+head of a branch continues that branch; any other begins a new one there, so that two children of one checkpoint are
+both kept. LangGraph calls from several threads at once, and each line of work takes one at a time.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from typing import Any
+
+from holdfast import Checkpoint as Saved
+from holdfast import ConflictError, ErrorCode, NotFoundError, Session, Store
+from holdfast.integrations.langgraph import keys
+from holdfast.integrations.langgraph.pending import may_replace
+from holdfast.integrations.langgraph.tuples import Entry
+
+_MOST_LINES = 512
+"""Sessions that are remembered. Each holds on to the outline of its last state, not to the state."""
+
+_ATTEMPTS = 100
+"""Another process has to come first each time for an attempt to fail, so this many in a row mean something else."""
+
+
+class Line:
+    """What one namespace of a thread writes."""
+
+    def __init__(self, store: Store, thread: str, namespace: str) -> None:
+        self.session = store.session(thread, branch=keys.branch_name(namespace))
+        self._base = self.session.branch
+        self._lock = threading.Lock()
+        self._last: str | None = None
+        """The key of the checkpoint that the Session stands on."""
+
+    def encode(self, state: Any) -> Any:
+        """The state as bytes, to be given to `put`."""
+        return self.session.encode(state)
+
+    def put(self, encoded: Any, entry: Entry) -> None:
+        """Save a checkpoint as a child of its parent.
+
+        Raises:
+            ConflictError: There is another checkpoint of this id (`key-taken`), or what the bytes rely on was removed
+                since (`chunks-gone`).
+        """
+        with self._lock:
+            try:
+                saved = self._continue(encoded, entry) or self._place(encoded, entry)
+            except (ConflictError, NotFoundError) as error:
+                if error.code not in (ErrorCode.BRANCH_MOVED, ErrorCode.BRANCH_MISSING):
+                    raise
+                # What it stood on was removed by somebody else in this moment: look again.
+                saved = self._place(encoded, entry)
+            # One that was there before is answered without standing on it.
+            self._last = entry.key if self.session.seen == saved.id else None
+            _check_same(saved, entry)
+
+    def _continue(self, encoded: Any, entry: Entry) -> Saved | None:
+        """Save it after the last one, if that is its parent."""
+        if entry.parent_key is None or entry.parent_key != self._last:
+            return None
+        return self._save(encoded, entry, on_conflict="fork")
+
+    def _place(self, encoded: Any, entry: Entry) -> Saved:
+        """Save it where it belongs: what that is has to be read."""
+        parent = None if entry.parent_key is None else _named(self.session, entry.parent_key)
+        if parent is None:
+            self._switch(self._base)
+            return self._save(encoded, entry, expect=None, on_conflict="fork")
+        if self._stand_on(parent):
+            return self._save(encoded, entry, on_conflict="fork")
+        if self._switch(self._base) is None:
+            # A new branch is named after one that there is.
+            self._switch(next((each.name for each in self.session.branches()), self._base))
+        return self._save(encoded, entry, parent=parent, on_conflict="fork")
+
+    def _stand_on(self, parent: Saved) -> bool:
+        """Go to the branch that this is the head of, if there is one."""
+        head = self._switch(parent.branch)
+        if head is None:
+            # The branch that it was saved on has another name now, or is gone.
+            name = next((each.name for each in self.session.branches() if each.head.id == parent.id), None)
+            head = None if name is None else self._switch(name)
+        return head is not None and head.id == parent.id
+
+    def _switch(self, branch: str) -> Saved | None:
+        try:
+            return self.session.switch(branch)
+        except NotFoundError:
+            return None
+
+    def _save(self, encoded: Any, entry: Entry, **where: Any) -> Saved:
+        return self.session.save(
+            encoded,
+            entry.message,
+            step=entry.step,
+            trigger=entry.trigger,
+            metadata=entry.metadata,
+            key=entry.key,
+            **where,
+        )
+
+
+class WritesLine:
+    """What tasks of a thread write on its checkpoints: a branch that everybody appends to."""
+
+    def __init__(self, store: Store, thread: str) -> None:
+        self.session = store.session(thread, branch=keys.WRITES)
+        self._lock = threading.Lock()
+
+    def encode(self, state: Any) -> Any:
+        """The state as bytes, to be given to `append`."""
+        return self.session.encode(state)
+
+    def append(self, encoded: Any, prefix: str, state: dict[str, Any]) -> None:
+        """Save a call under the first number that is free, or under none if it only repeats the last.
+
+        Raises:
+            ConflictError: What the bytes rely on was removed since (`chunks-gone`).
+        """
+        with self._lock:
+            # Writes that replace others count by their order, so what is there has to be known; of the others the first
+            # counts, and nearly always there is none.
+            number = self._last_number(prefix) if may_replace(state) else 0
+            for _ in range(_ATTEMPTS):
+                try:
+                    self._save(encoded, keys.writes_key(prefix, number))
+                except ConflictError as taken:
+                    if taken.code is not ErrorCode.KEY_TAKEN:
+                        raise
+                    number = max(number, self._last_number(prefix)) + 1
+                else:
+                    return
+            raise ConflictError.session_changed(self.session.id)
+
+    def _last_number(self, prefix: str) -> int:
+        rows = self.session.keyed(*keys.task_range(prefix), reverse=True, limit=1)
+        return int((rows[0].key or "").rpartition(" ")[2]) if rows else 0
+
+    def _save(self, encoded: Any, key: str) -> None:
+        where: dict[str, Any] = {}
+        for _ in range(_ATTEMPTS):
+            try:
+                self.session.save(encoded, trigger="auto:writes", key=key, **where)
+            except (ConflictError, NotFoundError) as error:
+                if error.code not in (ErrorCode.BRANCH_MOVED, ErrorCode.BRANCH_MISSING):
+                    raise
+                where = self._look()
+            else:
+                return
+        raise ConflictError.session_changed(self.session.id)
+
+    def _look(self) -> dict[str, Any]:
+        """See the head there is, which the next save then expects; without one, that save begins the branch."""
+        try:
+            self.session.checkpoint()
+        except NotFoundError:
+            return {"expect": None}
+        return {}
+
+
+class Threads:
+    """The lines of the threads that were written to last."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._begin()
+
+    def _begin(self) -> None:
+        self._process = os.getpid()
+        self._lines: OrderedDict[tuple[str, str | None], Line | WritesLine] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def line(self, thread: str, namespace: str) -> Line:
+        """The line of a namespace."""
+        found = self._line(thread, namespace)
+        assert isinstance(found, Line)
+        return found
+
+    def writes(self, thread: str) -> WritesLine:
+        """The line of the pending writes."""
+        found = self._line(thread, None)
+        assert isinstance(found, WritesLine)
+        return found
+
+    def drop(self, thread: str) -> None:
+        """Forget what was remembered of a thread, because it is not as it was."""
+        with self._lock:
+            for each in [each for each in self._lines if each[0] == thread]:
+                del self._lines[each]
+
+    def _line(self, thread: str, namespace: str | None) -> Line | WritesLine:
+        if self._process != os.getpid():
+            # After a fork: a lock that another thread of the parent held would never be let go here.
+            self._begin()
+        with self._lock:
+            found = self._lines.get((thread, namespace))
+            if found is None:
+                store = self._store
+                found = WritesLine(store, thread) if namespace is None else Line(store, thread, namespace)
+                self._lines[thread, namespace] = found
+                if len(self._lines) > _MOST_LINES:
+                    self._lines.popitem(last=False)
+            else:
+                self._lines.move_to_end((thread, namespace))
+            return found
+
+
+def _named(session: Session, key: str) -> Saved | None:
+    found = session.keyed(key, f"{key} ", limit=1)
+    return found[0] if found else None
+
+
+def _check_same(saved: Saved, entry: Entry) -> None:
+    """What is there under the id has this state; it has to have this metadata too."""
+    if saved.metadata != entry.metadata:
+        raise ConflictError.key_taken(
+            saved.session, entry.key, existing=bytes.fromhex(saved.id), why="which has other metadata"
+        )

@@ -1,0 +1,194 @@
+"""Checkpoints of LangGraph as states of holdfast, and back.
+
+A state has LangGraph's own names for everything, so that `holdfast show` reads like the graph; the id is in the key.
+What of the metadata is plain JSON becomes metadata of the checkpoint, to find it by. The rest stays in the state, and
+the metadata says which names that are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import (
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+    get_checkpoint_metadata,
+)
+
+from holdfast import Checkpoint as Saved
+from holdfast.errors import ErrorCode, InvalidInputError
+from holdfast.integrations.langgraph import keys
+from holdfast.integrations.langgraph.configs import config_for
+from holdfast.integrations.langgraph.pending import gathered
+from holdfast.integrations.langgraph.ranges import Group
+from holdfast.record import Record
+
+IN_STATE = "__in_state__"
+"""The entry of the metadata that names what of LangGraph's metadata is in the state, with None for a name that is no
+JSON itself. LangGraph keeps no name with such a beginning."""
+
+_OWN = ("parent", "metadata", "checkpoint_ns")
+"""What a state has beside the entries of a checkpoint."""
+
+_DEEPEST = 32
+_LONGEST_TEXT = 32_768
+"""A text in metadata that is longer than this is no label any more; the state has room."""
+
+
+class Entry(Record):
+    """A checkpoint of LangGraph, ready to be saved."""
+
+    id: str
+    key: str
+    parent_key: str | None
+    state: dict[str, Any]
+    metadata: dict[str, Any]
+    message: str
+    trigger: str
+    step: int | None
+
+
+def entry_of(
+    namespace: str,
+    parent: str | None,
+    checkpoint: Mapping[str, Any],
+    metadata: Mapping[str, Any],
+) -> Entry:
+    """What to save for a checkpoint whose metadata is complete already (see `whole_metadata`)."""
+    plain, rest = split_metadata(metadata)
+    state = {name: value for name, value in checkpoint.items() if name != "id"}
+    for name in _OWN:
+        if name in state:
+            raise InvalidInputError(
+                f"the checkpoint has an entry {name!r}, which this saver keeps for itself",
+                code=ErrorCode.NOT_SUPPORTED,
+                hint="a newer LangGraph may need a newer holdfast",
+            )
+    state["parent"] = parent
+    if rest:
+        state["metadata"] = rest
+        plain[IN_STATE] = [name if _is_label(name) else None for name in rest]
+    if keys.is_hashed(namespace):
+        state["checkpoint_ns"] = namespace
+    source, step = metadata.get("source"), metadata.get("step")
+    source = source if type(source) is str and source and source.isprintable() else "put"
+    return Entry(
+        id=checkpoint["id"],
+        key=keys.checkpoint_key(namespace, checkpoint["id"]),
+        parent_key=None if parent is None else keys.checkpoint_key(namespace, parent),
+        state=state,
+        metadata=plain,
+        message=f"{source}, step {step}" if type(step) is int else source,
+        trigger="fork" if source == "fork" else f"auto:{source}",
+        step=step if type(step) is int and 0 <= step < 2**63 else None,
+    )
+
+
+def whole_metadata(config: RunnableConfig, metadata: CheckpointMetadata) -> dict[str, Any]:
+    """The metadata of a checkpoint with what the config adds to it, as LangGraph's own savers do."""
+    return cast("dict[str, Any]", get_checkpoint_metadata(config, metadata))
+
+
+def split_metadata(metadata: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What of it is plain JSON (tuples become lists, as in every saver), and the rest."""
+    plain: dict[str, Any] = {}
+    rest: dict[str, Any] = {}
+    for name, value in metadata.items():
+        try:
+            plain[_name(name)] = _plain(value, 1)
+        except _NotPlain:
+            rest[name] = value
+    return plain, rest
+
+
+def metadata_of(saved: Saved, state: Mapping[str, Any]) -> dict[str, Any]:
+    """The metadata as it was put."""
+    metadata = saved.metadata
+    if metadata.pop(IN_STATE, None) is not None:
+        metadata.update(state["metadata"])
+    return metadata
+
+
+def may_match(saved: Saved, wanted: Mapping[str, Any]) -> bool:
+    """Whether the metadata may have these values, as far as the record says; the state may have to be asked."""
+    metadata = saved.metadata
+    in_state = metadata.pop(IN_STATE, ())
+    if None in in_state:
+        return True
+    return all(name in in_state or metadata.get(name) == value for name, value in wanted.items())
+
+
+def matches(metadata: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether metadata has these values. A name is only ever looked up in a dict."""
+    return all(metadata.get(name) == value for name, value in wanted.items())
+
+
+def tuple_of(
+    group: Group,
+    state: Mapping[str, Any],
+    writes: Sequence[Mapping[str, Any]],
+    *,
+    config: RunnableConfig | None = None,
+) -> CheckpointTuple:
+    """A checkpoint as LangGraph wants it back; with `config` as the config that asked for it."""
+    saved, key = group.checkpoint, group.key
+    namespace = key.namespace if key.namespace is not None else state["checkpoint_ns"]
+    parent = state["parent"]
+    if saved.skipped:
+        # What it was made from has been removed since; LangGraph should not be sent there.
+        parent = None
+    checkpoint = {name: value for name, value in state.items() if name not in _OWN}
+    checkpoint["id"] = key.checkpoint_id
+    return CheckpointTuple(
+        config=config or config_for(saved.session, namespace, key.checkpoint_id),
+        checkpoint=cast("Checkpoint", checkpoint),
+        metadata=cast("CheckpointMetadata", metadata_of(saved, state)),
+        parent_config=None if parent is None else config_for(saved.session, namespace, parent),
+        pending_writes=gathered(writes),
+    )
+
+
+class _NotPlain(Exception):  # noqa: N818 - never leaves this module
+    pass
+
+
+def _name(name: Any) -> str:
+    if not _is_label(name) or name == IN_STATE:
+        raise _NotPlain
+    return str(name)
+
+
+def _is_label(name: Any) -> bool:
+    return type(name) is str and len(name) <= _LONGEST_TEXT and "\x00" not in name and _is_unicode(name)
+
+
+def _plain(value: Any, depth: int) -> Any:
+    """The value as plain JSON.
+
+    Raises:
+        _NotPlain: It would not come back as what it is.
+    """
+    kind = type(value)
+    if value is None or kind is bool or (kind is int and -(2**63) <= value < 2**63):
+        return value
+    if kind is float and math.isfinite(value):
+        return value
+    if _is_label(value):
+        return value
+    if depth < _DEEPEST and kind in (list, tuple):
+        return [_plain(each, depth + 1) for each in value]
+    if depth < _DEEPEST and kind is dict and all(map(_is_label, value)):
+        return {name: _plain(each, depth + 1) for name, each in value.items()}
+    raise _NotPlain
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

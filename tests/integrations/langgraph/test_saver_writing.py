@@ -1,0 +1,224 @@
+"""How HoldfastSaver writes: lines and branches, one commit for a put, threads and tasks at once."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.serde.types import RESUME
+from tests.integrations.langgraph.saver_data import (
+    FLOW,
+    Counting,
+    branches,
+    checkpoint,
+    config,
+    id_of,
+    ids,
+    parent_of,
+    put,
+)
+
+from holdfast import ConflictError, ErrorCode, Store
+from holdfast.integrations.langgraph import HoldfastSaver
+
+
+@pytest.fixture
+def saver():
+    with HoldfastSaver("memory:") as saver:
+        yield saver
+
+
+def test_a_put_once_more_changes_nothing_and_its_child_follows_it(saver):
+    first = put(saver, values={"a": 1})
+    same = checkpoint({"a": 2})
+    second = saver.put(first, same, FLOW, {})
+    assert saver.put(first, same, FLOW, {}) == second
+    third = put(saver, second, values={"a": 3})
+    log = saver.store.session("t").log()
+    assert [each.key.rpartition(" ")[2] for each in log] == [id_of(third), id_of(second), id_of(first)]
+
+
+def test_an_id_names_one_checkpoint_for_good(saver):
+    made = put(saver, values={"a": 1})
+    for again, metadata in [
+        (checkpoint({"a": 2}, id=id_of(made)), FLOW),
+        (checkpoint({"a": 1}, id=id_of(made)), {**FLOW, "step": 2}),
+    ]:
+        with pytest.raises(ConflictError) as caught:
+            saver.put(config(), again, metadata, {})
+        assert caught.value.code is ErrorCode.KEY_TAKEN
+    assert saver.get_tuple(config()).checkpoint["channel_values"] == {"a": 1}
+
+
+def test_two_children_of_one_checkpoint_are_on_two_branches_and_each_is_continued(tmp_path):
+    with HoldfastSaver(tmp_path / "store.db") as saver:
+        root = put(saver)
+        left, right = put(saver, root, values={"a": "left"}), put(saver, root, values={"a": "right"})
+        left = put(saver, left, values={"a": "left again"})
+    with HoldfastSaver(tmp_path / "store.db") as saver:
+        right = put(saver, right, values={"a": "right again"})
+        left = put(saver, left, values={"a": "left still"})
+        heads = {
+            each.name: saver.store.session("t").load(each.head)["channel_values"]["a"]
+            for each in branches(saver)
+        }
+        assert heads == {"main": "left still", "main-1": "right again"}
+        # From the middle: a third one.
+        put(saver, root, values={"a": "third"})
+        assert {each.name for each in branches(saver)} == {"main", "main-1", "main-2"}
+
+
+def test_what_another_saver_put_already_is_answered_and_its_child_follows_it(saver):
+    first = put(saver, values={"n": 1})
+    same = checkpoint({"n": 2})
+    HoldfastSaver(saver.store).put(first, same, FLOW, {})
+    second = saver.put(first, same, FLOW, {})
+    third = put(saver, second, values={"n": 3})
+    assert lineage(saver) == [id_of(third), id_of(second), id_of(first)]
+
+
+def test_a_saver_that_stands_on_what_is_gone_by_then_begins_anew(saver):
+    first, same = put(saver, values={"n": 1}), checkpoint({"n": 2})
+    second = saver.put(first, same, FLOW, {})
+    other = HoldfastSaver(saver.store)
+    assert other.put(first, same, FLOW, {}) == second
+    saver.delete_thread("t")
+    third = put(other, second, values={"n": 3})
+    assert ids(saver.list(config())) == lineage(saver) == [id_of(third)]
+
+
+def lineage(saver, branch="main"):
+    return [each.key.rpartition(" ")[2] for each in saver.store.session("t", branch=branch).log()]
+
+
+def test_a_line_goes_on_when_people_have_renamed_its_branch(saver):
+    first = put(saver, values={"n": 1})
+    session = saver.store.session("t")
+    session.rename_branch("main", "kept")
+    session.fork("kept", "another")
+    second = put(HoldfastSaver(saver.store), first, values={"n": 2})
+    third = put(HoldfastSaver(saver.store), second, values={"n": 3})
+    assert lineage(saver, "kept") == [id_of(third), id_of(second), id_of(first)]
+    # This one has not seen it, and what it adds is a branch.
+    late = put(saver, first, values={"n": 5})
+    assert lineage(saver, "main-1") == [id_of(late), id_of(first)]
+    aside = put(HoldfastSaver(saver.store), first, values={"n": 4})
+    assert lineage(saver, "another-1") == [id_of(aside), id_of(first)]
+    assert [parent_of(saver, each) for each in (aside, third, second)] == list(
+        map(id_of, (first, second, first))
+    )
+
+
+def test_of_answers_to_one_question_the_last_one_counts(saver):
+    made = put(saver)
+    for answer in ("first", "second", "first", "first", "third", "first"):
+        saver.put_writes(made, [(RESUME, answer)], "task")
+        assert saver.get_tuple(made).pending_writes == [("task", RESUME, answer)]
+    # The same one once more says nothing new.
+    assert len(saver.store.session("t", branch="writes").log()) == 5
+
+
+def test_a_checkpoint_whose_parent_is_not_stored_begins_a_line(saver):
+    put(saver)
+    made = saver.put(config(checkpoint="never stored"), checkpoint(), FLOW, {})
+    assert parent_of(saver, made) == "never stored"
+    assert len(branches(saver)) == 2
+
+
+def test_a_thread_that_somebody_else_deleted_can_be_put_to(saver):
+    first = put(saver)
+    saver.put_writes(first, [("a", 1)], "task")
+    HoldfastSaver(saver.store).delete_thread("t")
+    second = put(saver, first)
+    saver.put_writes(second, [("a", 1)], "task")
+    assert ids(saver.list(config())) == [id_of(second)]
+    assert len(saver.get_tuple(config()).pending_writes) == 1
+
+
+def test_a_put_that_continues_the_last_is_one_commit_and_nothing_is_read():
+    backend = Counting()
+    saver = HoldfastSaver(Store(backend))
+    at = put(saver, values={"list": []})
+    saver.put_writes(at, [("list", 0)], "task")
+    backend.asked.clear()
+    for n in range(5):
+        at = put(saver, at, values={"list": list(range(n))})
+        saver.put_writes(at, [("list", n)], f"task {n}")
+    assert backend.asked["commit"] == 10
+    assert backend.asked["reader"] == 0
+
+
+def test_more_threads_than_are_remembered():
+    saver = HoldfastSaver("memory:")
+    made = [put(saver, thread=f"t{n}", values={"n": n}) for n in range(600)]
+    again = [put(saver, each, values={"n": -n}) for n, each in enumerate(made)]
+    for n in (0, 1, 599):
+        assert ids(saver.list(config(f"t{n}"))) == [id_of(again[n]), id_of(made[n])]
+        assert [each.name for each in saver.store.session(f"t{n}").branches()] == ["main"]
+
+
+def test_threads_that_put_at_once_lose_nothing(tmp_path):
+    with HoldfastSaver.open(tmp_path / "store.db", durability="process") as saver:
+        root = put(saver)
+        failed = []
+
+        def work(name):
+            try:
+                at = root
+                for n in range(20):
+                    at = put(saver, at, values={"by": name, "n": n})
+                    saver.put_writes(at, [("by", name)], f"{name} {n}")
+            except BaseException as error:
+                failed.append(error)
+
+        workers = [threading.Thread(target=work, args=(name,)) for name in "abcd"]
+        for each in workers:
+            each.start()
+        for each in workers:
+            each.join()
+        assert failed == []
+        found = list(saver.list(config()))
+        assert len(found) == 81
+        assert all(len(each.pending_writes or ()) == (each.parent_config is not None) for each in found)
+        chains = Counter(each.checkpoint["channel_values"].get("by") for each in found)
+        assert chains == {"a": 20, "b": 20, "c": 20, "d": 20, None: 1}
+        assert len(branches(saver)) == 4
+        assert saver.store.verify().ok
+
+
+def test_what_is_put_is_the_state_at_the_call():
+    async def script() -> Any:
+        async with HoldfastSaver("memory:") as saver:
+            values = {"log": ["before"]}
+            task = asyncio.ensure_future(saver.aput(config(), checkpoint(values), FLOW, {}))
+            writes = asyncio.ensure_future(
+                saver.aput_writes(config(checkpoint="x"), [("log", values["log"])], "task")
+            )
+            await asyncio.sleep(0)
+            values["log"].append("after")
+            made = await task
+            await writes
+            await saver.aput(made, checkpoint({}, id="x"), FLOW, {})
+            return [each async for each in saver.alist(config())]
+
+    late, early = asyncio.run(script())
+    assert early.checkpoint["channel_values"] == {"log": ["before"]}
+    assert late.pending_writes == [("task", "log", ["before"])]
+
+
+def test_one_saver_serves_sync_and_async_calls(tmp_path):
+    async def turns(saver, at):
+        for n in range(20):
+            at = await saver.aput(at, checkpoint({"n": n}), FLOW, {})
+            at = saver.put(at, checkpoint({"n": n}), FLOW, {})
+        return [each async for each in saver.alist(config(), limit=30)]
+
+    with HoldfastSaver.open(tmp_path / "store.db", durability="process") as saver:
+        first = asyncio.run(turns(saver, config()))
+        assert len(first) == 30
+        asyncio.run(turns(saver, first[0].config))
+        assert len(list(saver.list(config()))) == 80
+        assert len(branches(saver)) == 1
