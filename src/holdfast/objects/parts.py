@@ -103,6 +103,9 @@ def _record(items: list[Any], types: TypeRegistry) -> Any:
     entry = types.by_name(name) or types.found(name)
     if entry is None or version > entry.version:
         return Opaque(name, version, data, extra)
+    if version == 0 and entry.upgrade is None:
+        # Versions begin with 1: this is another program's form of the object, and only an upgrade can know it.
+        return Opaque(name, version, data, extra)
     if version < entry.version:
         if entry.upgrade is None:
             raise MismatchError(

@@ -302,3 +302,14 @@ def test_the_async_twin_registers_and_asks_before_the_first_await():
         assert await s.load() == [Plan("a"), Point(1, 2)]
 
     asyncio.run(main())
+
+
+def test_version_0_is_somebody_elses_form_and_waits_for_an_upgrade(tmp_path):
+    foreign = holdfast.Opaque("Plan", 0, {"goal": "x"})
+    with holdfast.open(tmp_path / "store") as store:
+        store.session("s").save({"plan": foreign})
+        store.register(Plan)
+        assert store.session("s").load() == {"plan": foreign}
+    with holdfast.open(tmp_path / "store") as store:
+        store.register(Plan, upgrade=lambda data, version: {"goal": data["goal"], "steps": [version]})
+        assert store.session("s").load() == {"plan": Plan("x", [0])}
