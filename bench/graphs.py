@@ -6,8 +6,8 @@ python -m bench.graphs --only sqlite       one of the databases: sqlite, postgre
 
 A real graph: an agent that answers and uses tools, one LangChain message of about 1 KB a step, a thousand steps, with
 `durability="sync"`, so that a step ends when its checkpoint is on the disk. Everyone runs the same graph with the same
-messages. `put` and `put_writes` are timed inside of the graph; `get_state` and `get_state_history` with a saver that
-was opened anew. What is loaded is compared with what was said.
+messages. `put` and `put_writes` are timed inside of the graph; `get_state`, the saver's `list` and
+`get_state_history` with a saver that was opened anew. What is loaded is compared with what was said.
 """
 
 from __future__ import annotations
@@ -105,14 +105,20 @@ def _all(savers: dict[str, Any], steps: int, seed: int) -> dict[str, Any]:
         each.settle()
     said = list(conversation(steps, seed))
     loads: dict[str, list[Sample]] = {name: [] for name in savers}
+    lists: dict[str, list[Sample]] = {name: [] for name in savers}
     histories: dict[str, list[Sample]] = {name: [] for name in savers}
     for turn in range(_LOADS):
         for name, each in savers.items():
             loads[name].append(_opened(each, lambda graph: _get_state(graph, said)))
             if turn < _HISTORIES:
+                lists[name].append(_opened(each, lambda graph: _list(graph, steps)))
                 histories[name].append(_opened(each, lambda graph: _history(graph, steps)))
     for name in savers:
-        found[name] |= {"get_state": summary(loads[name]), "history": summary(histories[name])}
+        found[name] |= {
+            "get_state": summary(loads[name]),
+            "list": summary(lists[name]),
+            "history": summary(histories[name]),
+        }
     return found
 
 
@@ -220,6 +226,14 @@ def _get_state(graph: Any, said: list[Any]) -> None:
         raise WrongStateError(
             f"{len(found)} messages came back, which are not the {len(said)} that were said"
         )
+
+
+def _list(graph: Any, steps: int) -> None:
+    """What the saver does of a history; LangGraph makes snapshots of it."""
+    config = {"configurable": {"thread_id": "bench", "checkpoint_ns": ""}}
+    count = sum(1 for _ in graph.checkpointer.list(config, limit=steps))
+    if count != steps:
+        raise WrongStateError(f"{count} checkpoints came back, not {steps}")
 
 
 def _history(graph: Any, steps: int) -> None:

@@ -27,13 +27,21 @@ def tables(results: Results) -> list[str]:
 
 def _database(name: str, found: Results, steps: int) -> str:
     header = ["", "on disk", "/ Saver", "/ Delta", "put", "/ Saver", "put_writes", "/ Saver"]
-    header += ["get_state", "/ Saver", f"history of {steps:,}", "/ Saver", "the whole run, s"]
+    header += [
+        "get_state",
+        "/ Saver",
+        f"list of {steps:,}",
+        "/ Saver",
+        "history",
+        "/ Saver",
+        "the whole run, s",
+    ]
     rows: list[Row] = []
     for each in found.values():
         saver, delta = found["saver"], found["delta"]
         row = [each["label"], size(each["bytes"])]
         row += [ratio(each["bytes"] / peer["bytes"]) for peer in (saver, delta)]
-        for what in ("put", "put_writes", "get_state", "history"):
+        for what in ("put", "put_writes", "get_state", "list", "history"):
             row += [ms(each[what]), ratio(each[what]["wall"]["median"] / saver[what]["wall"]["median"])]
         row.append(f"{each['run']['wall']['median'] / 1000:.1f}")
         rows.append(row)

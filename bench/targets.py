@@ -110,7 +110,7 @@ def judge_graphs(results: Results) -> list[Target]:
             for peer, limit in (("saver", 1 / 100), ("delta", 1 / 2)):
                 ratio = _over(size, _figure(found, peer, "bytes"))
                 made += _target(f"{title}, on disk", names[peer], ratio, limit, None)
-        for what, limit in (("put", 1 / 3), ("get_state", 1.0), ("history", 1 / 3)):
+        for what, limit in (("put", 1 / 3), ("get_state", 1.0), ("list", 1 / 3), ("history", 1 / 3)):
             made += _timed(f"{title}, {what}", found, (_PLAIN, "saver"), (what,), (limit, None), names)
     return made
 
