@@ -148,7 +148,7 @@ class AsyncStore:
 
     def load_each(self, checkpoints: Iterable[Checkpoint]) -> AsyncIterator[Any]:
         """See `Store.load_each`: `async for state in store.load_each(found)`."""
-        return AsyncEachState(self._store._state_pages(checkpoints), in_thread)
+        return AsyncEachState(self._store._state_pages(checkpoints), in_thread, anyio.Lock())
 
     def watch(
         self, *, after: Checkpoint | None = None, session: str | None = None, timeout: float | None = None

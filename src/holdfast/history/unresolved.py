@@ -6,6 +6,7 @@ All of this runs on the way to an error only, so it may read more than finding a
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
 
 from holdfast.errors import ErrorCode, NotFoundError
 from holdfast.history.checkpoint import moment
@@ -13,6 +14,9 @@ from holdfast.storage.ports import Reader
 from holdfast.storage.records import CheckpointRow, Query
 
 SHOWN = 10
+
+_COMPARED = 200
+"""Names that are looked at for one that is nearly the same."""
 """Candidates listed: enough to choose from, few enough to read."""
 
 _SEARCHED = 5_000
@@ -88,6 +92,14 @@ def missing_number(reader: Reader, session: str, ref: str, number: int) -> NotFo
     return missing(session, ref, f"{why}; the newest is #{newest[0].seq}" if newest else why)
 
 
+def missing_key(reader: Reader, session: str, ref: str, key: str) -> NotFoundError:
+    """No checkpoint of the session has this key, or the one that had it was removed."""
+    why = f"no checkpoint has the key {key!r:.100}"
+    if reader.checkpoints(Query(session=session, key=key, include_hidden=True, limit=1)):
+        return missing(session, ref, f"{why} any more: it was removed")
+    return missing(session, ref, why)
+
+
 def missing_name(reader: Reader, session: str, ref: str, name: str, *, prefix: bool) -> NotFoundError:
     """There is no such branch, and, where it could be a prefix of an id, no such checkpoint."""
     why = f"there is no branch {'and no checkpoint ' if prefix else ''}{name!r}"
@@ -117,7 +129,9 @@ def near(word: str, known: Iterable[str]) -> list[str]:
     # difflib is slow to import and only needed on the way to an error.
     import difflib
 
-    return difflib.get_close_matches(word, list(known), n=3, cutoff=0.6)
+    # It compares at a hundred words in ten milliseconds; programs that ask for a name to see whether it is there, of
+    # thousands, should not wait for a hint that nobody reads.
+    return difflib.get_close_matches(word, list(islice(known, _COMPARED)), n=3, cutoff=0.6)
 
 
 def did_you_mean(close: Sequence[str], otherwise: str) -> str:

@@ -33,6 +33,8 @@ class EncodedState(Record):
     """What to pass to the next `encode_state`, once these chunks are in the store."""
     relies_on: ChunkHash | None = None
     """The root of the state in that memo: where the store does not have it, these chunks are not enough."""
+    kept_by: bytes | None = None
+    """The id of a checkpoint that has that state, where who encoded it knows one."""
 
 
 def encode_state(

@@ -7,9 +7,10 @@ that follow each other share most of their chunks, which are read once and put i
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from typing import Any, Final
 
@@ -28,7 +29,7 @@ from holdfast.objects.registry import TypeRegistry
 from holdfast.objects.state import decode_joined
 from holdfast.objects.verified import Read
 from holdfast.storage.ports import Backend, Reader
-from holdfast.storage.records import CheckpointId, ChunkHash
+from holdfast.storage.records import CheckpointId, ChunkHash, Query
 from holdfast.store.rereading import read_again
 
 _PAGE: Final = 32
@@ -36,6 +37,9 @@ _PAGE_BYTES: Final = 8 << 20
 """Of encoded states, after which a page ends: with large states it has few, and one at least."""
 _REMEMBERED_BYTES: Final = 16 << 20
 """Of chunks: all of a page, and what the next one shares with it."""
+
+_APART: Final = 8
+"""So many rows for each that is asked for are read at most to find out which are there."""
 
 _OF_ONE_STATE: Final = (IntegrityError, StateError, UnsupportedError)
 """What can be wrong with a state, while those around it are whole."""
@@ -82,26 +86,37 @@ class StatePages:
     def __init__(self, backend: Backend, types: TypeRegistry, checkpoints: Iterable[Checkpoint]) -> None:
         self._backend = backend
         self._types = types
-        self._checkpoints = iter(checkpoints)
+        given: object = checkpoints
+        if not isinstance(given, Iterable) or isinstance(given, str | Checkpoint):
+            raise _no_checkpoints(given)
+        self._checkpoints: Iterator[object] = iter(given)
+        self._failure: BaseException | None = None
         self._recent = _RecentChunks()
 
     def choose(self) -> list[Checkpoint]:
-        """The checkpoints of the next page; none where there are no more."""
+        """The checkpoints of the next page; none where there are no more.
+
+        Raises:
+            InvalidInputError: The next one is no checkpoint. Those before it have been a page.
+        """
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
         # Before the view is opened: the iterable may well read from the store itself.
         chosen: list[Checkpoint] = []
         size = 0
-        while len(chosen) < _PAGE and size < _PAGE_BYTES:
-            each = next(self._checkpoints, None)
-            if each is None:
-                break
-            if not isinstance(each, Checkpoint):
-                raise InvalidInputError(
-                    f"load_each takes checkpoints, not a {type(each).__name__}",
-                    code=ErrorCode.BAD_ARGUMENT,
-                    hint="pass Checkpoints, as s.log() and store.find() give them",
-                )
-            chosen.append(each)
-            size += each.size_bytes
+        try:
+            while len(chosen) < _PAGE and size < _PAGE_BYTES:
+                each = next(self._checkpoints, None)
+                if each is None:
+                    break
+                chosen.append(_checked(each))
+                size += chosen[-1].size_bytes
+        except BaseException as failure:
+            # Whatever the iterable raised: what it gave before comes first.
+            if not chosen:
+                raise
+            self._failure = failure
         return chosen
 
     def read(self, chosen: Sequence[Checkpoint]) -> deque[LoadedState]:
@@ -111,21 +126,25 @@ class StatePages:
     def _read(self, chosen: Sequence[Checkpoint]) -> deque[LoadedState]:
         with self._backend.reader() as reader:
             read = partial(self._recent.read, reader.chunks)
+            there = _there(reader, chosen)
             roots = [ChunkHash(bytes.fromhex(each.root)) for each in chosen]
             # Where one of them is damaged, which it is shows below, when each is read for itself.
             with suppress(IntegrityError):
                 # Most states are one chunk, or little more: one question instead of one for each.
                 read(roots)
             return deque(
-                self._loaded(reader, read, each, root) for each, root in zip(chosen, roots, strict=True)
+                self._loaded(read, root, None if each.id in there else _removed(each))
+                for each, root in zip(chosen, roots, strict=True)
             )
 
-    def _loaded(self, reader: Reader, read: Read, of: Checkpoint, root: ChunkHash) -> LoadedState:
+    def _loaded(self, read: Read, root: ChunkHash, removed: HoldfastError | None) -> LoadedState:
+        if removed is not None:
+            # Its chunks may well be there, or even be remembered; nobody can load what is forgotten.
+            return LoadedState(self._types, [], removed)
         try:
             return LoadedState(self._types, join_state(root, read), None)
         except _OF_ONE_STATE as error:
-            gone = error.code is ErrorCode.CHUNK_MISSING and _is_gone(reader, of)
-            return LoadedState(self._types, [], _removed(of) if gone else error)
+            return LoadedState(self._types, [], error)
 
 
 class EachState(Iterator[Any]):
@@ -135,38 +154,49 @@ class EachState(Iterator[Any]):
         self._pages = pages
         self._chosen: Sequence[Checkpoint] = ()
         self._page: deque[LoadedState] = deque()
+        # Threads that share it get each state once.
+        self._turn = threading.Lock()
 
     def __next__(self) -> Any:
-        if not self._page:
-            # Kept until it was read: a page that could not be is tried again by the next call, not passed over.
-            self._chosen = self._chosen or self._pages.choose()
-            if not self._chosen:
-                raise StopIteration
-            self._page, self._chosen = self._pages.read(self._chosen), ()
-        return self._page.popleft().take()
+        with self._turn:
+            if not self._page:
+                # Kept until it was read: a page that could not be is tried again by the next call, not passed over.
+                self._chosen = self._chosen or self._pages.choose()
+                if not self._chosen:
+                    raise StopIteration
+                self._page, self._chosen = self._pages.read(self._chosen), ()
+            taken = self._page.popleft()
+        return taken.take()
 
 
 class AsyncEachState(AsyncIterator[Any]):
-    """The same, awaitable: a page is read and built by one call of `run`, which knows a thread for it."""
+    """The same, awaitable: a page is read and built by one call of `run`, which knows a thread for it.
+
+    Tasks that share it take turns, which `turn` sees to, and get each state once.
+    """
 
     def __init__(
         self,
         pages: StatePages,
         run: Callable[[Callable[[], deque[LoadedState]]], Awaitable[deque[LoadedState]]],
+        turn: AbstractAsyncContextManager[Any],
     ) -> None:
         self._pages = pages
         self._run = run
         self._chosen: Sequence[Checkpoint] = ()
         self._page: deque[LoadedState] = deque()
+        self._turn = turn
 
     async def __anext__(self) -> Any:
-        if not self._page:
-            self._chosen = self._chosen or self._pages.choose()
-            if not self._chosen:
-                raise StopAsyncIteration
-            self._page = await self._run(partial(self._built, self._chosen))
-            self._chosen = ()
-        return self._page.popleft().take()
+        async with self._turn:
+            if not self._page:
+                self._chosen = self._chosen or self._pages.choose()
+                if not self._chosen:
+                    raise StopAsyncIteration
+                self._page = await self._run(partial(self._built, self._chosen))
+                self._chosen = ()
+            taken = self._page.popleft()
+        return taken.take()
 
     def _built(self, chosen: Sequence[Checkpoint]) -> deque[LoadedState]:
         page = self._pages.read(chosen)
@@ -200,13 +230,47 @@ class _RecentChunks:
             self._size -= len(self._chunks.pop(next(iter(self._chunks))))
 
 
-def _is_gone(reader: Reader, checkpoint: Checkpoint) -> bool:
-    """Whether chunks are missing because the checkpoint was removed for good."""
+def _there(reader: Reader, chosen: Iterable[Checkpoint]) -> set[str]:
+    """The ids of those that are in the store, removed ones included as long as they can be brought back."""
+    found: set[str] = set()
+    sessions: dict[str, list[Checkpoint]] = {}
+    for each in chosen:
+        sessions.setdefault(each.session, []).append(each)
+    for session, some in sessions.items():
+        first, last = min(each.seq for each in some), max(each.seq for each in some)
+        near = Query(session=session, after_seq=first - 1, before_seq=last + 1, include_hidden=True)
+        try:
+            # Checkpoints that follow each other are one question; of those far apart each is one.
+            if last - first < _APART * len(some):
+                found.update(row.id.hex() for row in reader.checkpoints(near))
+                continue
+        except IntegrityError:
+            # One of the rows is damaged, perhaps one that nobody asked for: each for itself, then.
+            pass
+        found.update(each.id for each in some if _is_there(reader, each))
+    return found
+
+
+def _is_there(reader: Reader, checkpoint: Checkpoint) -> bool:
     try:
-        return reader.checkpoint(CheckpointId(bytes.fromhex(checkpoint.id))) is None
+        return reader.checkpoint(CheckpointId(bytes.fromhex(checkpoint.id))) is not None
     except IntegrityError:
-        # The row is damaged too, so it is there.
-        return False
+        # Damaged, so it is there.
+        return True
+
+
+def _checked(each: object) -> Checkpoint:
+    if not isinstance(each, Checkpoint):
+        raise _no_checkpoints(each)
+    return each
+
+
+def _no_checkpoints(given: object) -> InvalidInputError:
+    return InvalidInputError(
+        f"load_each takes checkpoints, not a {type(given).__name__}",
+        code=ErrorCode.BAD_ARGUMENT,
+        hint="pass Checkpoints, as s.log() and store.find() give them",
+    )
 
 
 def _removed(checkpoint: Checkpoint) -> NotFoundError:

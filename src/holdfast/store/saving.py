@@ -241,8 +241,18 @@ def _next_after(intent: Intent) -> Saved | None:
 def _relied_on(intent: Intent, encoded: EncodedState) -> CheckpointId | None:
     if encoded.relies_on is None:
         return None
-    # Only what this writer has seen in the store is ever relied on, so it is known here.
-    return intent.kept[encoded.relies_on]
+    if encoded.kept_by is not None:
+        return CheckpointId(encoded.kept_by)
+    known = intent.kept.get(encoded.relies_on)
+    if known is None:
+        # Encoded by another writer, or so long ago that this one has forgotten what it left out.
+        raise ConflictError(
+            "what was encoded builds on a state that this Session does not know, or not any more",
+            code=ErrorCode.CHUNKS_GONE,
+            hint="encode the state again, with the Session that saves it",
+            session=intent.claim.session,
+        )
+    return known
 
 
 def _owner(known: SessionRow | None, claim: Claim, now: int) -> SessionRow:
@@ -339,6 +349,7 @@ def _row(
     place: _Place, encoded: EncodedState, draft: Draft, intent: Intent, *, now: int, app_version: str | None
 ) -> CheckpointRow:
     parent = place.parent
+    made = now if draft.created_at is None else draft.created_at
     row = CheckpointRow(
         id=CheckpointId(b""),
         session=intent.claim.session,
@@ -346,7 +357,7 @@ def _row(
         parents=(parent.id,) if parent else (),
         root=encoded.root,
         # A clock that went back must not put a child before its parent.
-        created_at=max(now, parent.created_at + 1) if parent else now,
+        created_at=max(made, parent.created_at + 1) if parent else made,
         trigger=draft.trigger,
         status=draft.status,
         step=draft.step,

@@ -11,6 +11,7 @@ inspection and just after it: what was saved in between is in the second, and wh
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any, Final
@@ -29,6 +30,9 @@ _LOOKS: Final = 3
 """Beside writers, a row can go between two looks. What is still so at the third time is damage."""
 
 _STEP: Final = 1000
+
+_AT_ONCE: Final = threading.BoundedSemaphore(4)
+"""Each look has two views open. Were all threads of a process to hold one and wait for another, none would go on."""
 
 
 class DamagedCheckpoint(Record):
@@ -91,7 +95,7 @@ def verify(
     looks = 0
     while True:
         looks += 1
-        with _usual(backend) as before, backend.inspect() as seen, _usual(backend) as after:
+        with _AT_ONCE, _usual(backend) as before, backend.inspect() as seen, _usual(backend) as after:
             check = _Check(seen, before, after, session, progress or silent)
             report = check.run(quick=quick)
         if not check.unsure or looks == _LOOKS:

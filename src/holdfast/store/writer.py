@@ -82,7 +82,11 @@ class Writer:
     def encode(self, state: Any) -> EncodedState:
         """The first half of a save: bytes that no later change of the state can reach."""
         self.parts.types.begin()
-        return encode_state(state, self.parts.types, self._memo, cuts=self.parts.cuts)
+        encoded = encode_state(state, self.parts.types, self._memo, cuts=self.parts.cuts)
+        if encoded.relies_on is None:
+            return encoded
+        # Now, and not when it is written: many others may be written before.
+        return encoded._replace(kept_by=self._kept.get(encoded.relies_on))
 
     def save(
         self,

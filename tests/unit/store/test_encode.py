@@ -70,3 +70,34 @@ def test_the_twin_does_the_same(tmp_path):
             return await session.load()
 
     assert asyncio.run(use()) == {"n": [1]}
+
+
+def test_many_that_wait_to_be_written_build_on_what_was_there_when_they_were_encoded(session):
+    base = {"messages": [{"n": n, "text": "x" * 100} for n in range(300)]}
+    session.save(base)
+    waiting = [session.encode(base | {"task": n}) for n in range(150)]
+    saved = [session.save(each) for each in waiting]
+    assert [session.load(each)["task"] for each in (saved[0], saved[-1])] == [0, 149]
+
+
+def test_what_another_session_encoded_is_refused_with_what_to_do(session, store):
+    base = {"messages": [{"n": n, "text": "x" * 100} for n in range(300)]}
+    session.save(base)
+    encoded = session.encode(base | {"more": 1})
+    assert encoded.relies_on is not None
+    # It names the checkpoint that it builds on, so that any writer of this store can save it ...
+    assert store.session("t").save(encoded).seq == 1
+    # ... and one that has no name for it says so.
+    with pytest.raises(ConflictError) as caught:
+        store.session("u").save(encoded._replace(kept_by=None))
+    assert caught.value.code is ErrorCode.CHUNKS_GONE
+    assert "encode the state again" in caught.value.hint
+
+
+def test_what_was_encoded_for_another_store_is_refused(session):
+    base = {"messages": [{"n": n, "text": "x" * 100} for n in range(300)]}
+    session.save(base)
+    encoded = session.encode(base | {"more": 1})
+    with holdfast.open("memory:") as other, pytest.raises(ConflictError) as caught:
+        other.session("s").save(encoded)
+    assert caught.value.code is ErrorCode.CHUNKS_GONE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import threading
 from typing import Any
 
 import pytest
@@ -244,3 +245,90 @@ def test_the_async_twin_passes_over_nothing_when_a_page_is_cancelled(store):
         assert [state async for state in each] == states
 
     asyncio.run(main())
+
+
+def test_what_is_forgotten_cannot_be_loaded_though_its_bytes_are_still_there(store):
+    checkpoints, states = saved(store, 40, shared=200)
+    others, kept = saved(store, 3, "t", shared=200)
+    store.forget("s", *checkpoints[5:], clean=False)
+    each = store.load_each([*checkpoints, *others])
+    assert [next(each) for _ in range(5)] == states[:5]
+    for _ in range(35):
+        with pytest.raises(NotFoundError) as caught:
+            next(each)
+        assert caught.value.code is ErrorCode.CHECKPOINT_MISSING
+    assert list(each) == kept
+
+
+def test_checkpoints_far_apart_and_removed_ones_come_too(store):
+    checkpoints, states = saved(store, 120)
+    session = store.session("s")
+    session.delete(checkpoints[50])
+    chosen = [0, 50, 119]
+    assert list(store.load_each([checkpoints[n] for n in chosen])) == [states[n] for n in chosen]
+    store.forget("s", checkpoints[119], clean=False)
+    each = store.load_each([checkpoints[n] for n in chosen])
+    assert [next(each), next(each)] == [states[0], states[50]]
+    with pytest.raises(NotFoundError):
+        next(each)
+
+
+def test_what_comes_before_something_wrong_is_not_lost(store):
+    checkpoints, states = saved(store, 3)
+    each = store.load_each([checkpoints[0], checkpoints[1], "x", checkpoints[2]])
+    assert [next(each), next(each)] == states[:2]
+    with pytest.raises(InvalidInputError):
+        next(each)
+    assert list(each) == states[2:]
+
+    def breaks():
+        yield checkpoints[0]
+        raise OSError("the list ends here")
+
+    each = store.load_each(breaks())
+    assert next(each) == states[0]
+    with pytest.raises(OSError, match="the list ends here"):
+        next(each)
+
+
+@pytest.mark.parametrize("given", [5, None, "abc"])
+def test_something_else_than_checkpoints_is_refused_at_once(store, given):
+    with pytest.raises(InvalidInputError) as caught:
+        store.load_each(given)
+    assert "s.log()" in caught.value.hint
+    with pytest.raises(InvalidInputError):
+        store.load_each(store.session("s").save({}))
+
+
+def test_threads_that_share_one_get_each_state_once(store):
+    checkpoints, states = saved(store, 150)
+    each = store.load_each(checkpoints)
+    taken: list[int] = []
+
+    def take():
+        taken.extend(state["n"] for state in each)
+
+    threads = [threading.Thread(target=take) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(taken) == [state["n"] for state in states]
+
+
+def test_tasks_that_share_one_get_each_state_once(tmp_path):
+    async def use():
+        async with holdfast.aopen(tmp_path / "store") as store:
+            session = store.session("s")
+            checkpoints = [await session.save({"n": n}) for n in range(100)]
+            each = store.load_each(checkpoints)
+            taken: list[int] = []
+
+            async def take():
+                async for state in each:
+                    taken.append(state["n"])
+
+            await asyncio.gather(*(take() for _ in range(5)))
+            return taken
+
+    assert sorted(asyncio.run(use())) == list(range(100))
