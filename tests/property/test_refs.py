@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -9,7 +10,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import holdfast
@@ -36,6 +37,7 @@ PIECES = st.sampled_from(
             "2 hours ago",
             "main",
             "tag:",
+            "key:",
             "good",
             "#",
             "4",
@@ -77,18 +79,28 @@ TAGS = st.text(st.characters(categories=["L", "N", "P"], exclude_characters="~,{
 TIMES = st.sampled_from(
     ["now", "2 hours ago", "yesterday 17:00", "2026-11-15", "5pm", "2026-11-15T17:00:00+01:00"]
 )
+_STEPS = r"~[0-9]{0,9}$"
+KEYS = (
+    (
+        st.text(st.characters(exclude_categories=["C", "Z"]) | st.just(" "), min_size=1, max_size=20)
+        | st.lists(PIECES, min_size=1, max_size=5).map("".join)
+    )
+    .map(str.strip)
+    .filter(lambda key: key.isprintable() and key and not re.search(_STEPS, key))
+)
 BASES = (
     st.tuples(st.just("head"), st.just(""), st.just("@"))
     | BRANCHES.map(lambda name: ("name", name, name))
     | TAGS.map(lambda tag: ("tag", tag, f"tag:{tag}"))
     | st.integers(0, 10**17).map(lambda number: ("seq", str(number), f"#{number}"))
+    | KEYS.map(lambda key: ("key", key, f"key:{key}"))
 )
 
 
 @given(BASES, st.none() | TIMES, st.none() | st.integers(0, 10**8))
 def test_a_ref_is_read_as_it_was_put_together(base, when, back):
     kind, value, text = base
-    if when is not None and kind == "seq":
+    if when is not None and kind in ("seq", "key"):
         when = None
     if when is not None:
         text = f"{'' if kind == 'head' else text}@{{{when}}}"
@@ -104,6 +116,25 @@ def test_a_range_is_read_as_it_was_put_together(left, right, has_left, has_right
     parsed = parse_range("..".join(texts))
     assert parsed.start == (parse(texts[0]) if has_left else None)
     assert parsed.end == (parse(texts[1]) if has_right else None)
+
+
+@given(st.lists(KEYS, min_size=1, max_size=6, unique=True), st.data())
+def test_a_key_names_its_checkpoint_and_nothing_else(keys, data):
+    session = holdfast.Store(MemoryBackend()).session("s")
+    made = {key: session.save(number, key=key) for number, key in enumerate(keys)}
+    key = data.draw(st.sampled_from(keys))
+    asked = data.draw(st.sampled_from([key, key[:-1], key + "x", key.swapcase()]))
+    # Then the end of it would count steps.
+    assume(not re.search(_STEPS, asked))
+
+    def named(text):
+        with suppress(InvalidInputError, NotFoundError):
+            return session.checkpoint(text).id
+        return None
+
+    assert named(f"key:{asked}") == (made[asked].id if asked in made else None)
+    back = data.draw(st.integers(0, keys.index(key)))
+    assert named(f"key:{key}~{back}") == made[keys[keys.index(key) - back]].id
 
 
 STEPS = st.lists(

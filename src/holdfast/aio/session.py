@@ -74,6 +74,7 @@ class AsyncSession:
         cost_usd: float | None = None,
         duration_ms: float | None = None,
         key: str | None = None,
+        created_at: datetime | None = None,
         expect: Ref | Unset | None = UNSET,
         parent: Ref | None = None,
         on_conflict: OnConflict = "raise",
@@ -90,6 +91,7 @@ class AsyncSession:
             cost_usd=cost_usd,
             duration_ms=duration_ms,
             key=key,
+            created_at=created_at,
         )
         encoded = state if isinstance(state, EncodedState) else self._session._writer.encode(state)
         return self._written(partial(self._session._writer.save, encoded, draft, expect, parent, on_conflict))

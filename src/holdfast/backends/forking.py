@@ -48,6 +48,10 @@ class _Watch:
         with self.steady:
             self._open[backend] = next(self._numbers)
 
+    def all(self) -> list[Forkable]:
+        with self.steady:
+            return list(self._open)
+
     def _before(self) -> None:
         self.steady.acquire()
         self._stopped = sorted(self._open, key=self._open.__getitem__)
@@ -78,3 +82,8 @@ def no_fork() -> AbstractContextManager[object]:
 def watch(backend: Forkable) -> None:
     """Tell this object about forks for as long as it lives."""
     _WATCH.add(backend)
+
+
+def watched() -> list[Forkable]:
+    """The backends of this process: all that are open, and closed ones that somebody still holds."""
+    return _WATCH.all()

@@ -22,7 +22,7 @@ from holdfast.errors import ErrorCode, HoldfastError
 
 EXIT_CODES = {
     0: "done",
-    1: "ran, and the answer is no (verify found damage, the demo lost a step)",
+    1: "ran, and the answer is no (verify found damage, an import left threads out, the demo lost a step)",
     2: "the command line or its input cannot be used",
     4: "nothing there: session, branch, checkpoint, or nothing matched the filters",
     5: "conflict: another writer was first",

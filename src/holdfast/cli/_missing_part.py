@@ -49,7 +49,7 @@ def _explained(session: Session, checkpoint: Checkpoint, error: NotFoundError) -
     where = f"state{found['above']}"
     keys = _keys(value)
     if isinstance(step, str) and keys is not None:
-        near = close_names(step, keys)
+        near = _below(value, step, found["above"]) or close_names(step, keys)
         listed = ", ".join(keys[:_LISTED]) + (
             f" and {len(keys) - _LISTED:,} more" if len(keys) > _LISTED else ""
         )
@@ -70,9 +70,40 @@ def _explained(session: Session, checkpoint: Checkpoint, error: NotFoundError) -
     )
 
 
+def _below(value: Any, step: str, above: str) -> list[str]:
+    """The path of what has this name one level further down, if that is clear; all of it is loaded already.
+
+    Of several, a list or a dict is what has parts that one asks for, and a number is most likely about it.
+    """
+    data = _data(value)
+    if not isinstance(data, Mapping):
+        return []
+    inside = {
+        key: part[step]
+        for key, each in data.items()
+        if isinstance(key, str) and isinstance(part := _data(each), Mapping) and step in part
+    }
+    large = [key for key, part in inside.items() if isinstance(_data(part), Mapping | list | tuple)]
+    clear = large or list(inside)
+    return [f"{_typed(above)}{_step(clear[0])}{_step(step)}".removeprefix(".")] if len(clear) == 1 else []
+
+
+def _typed(path: str) -> str:
+    """A path as `--path` takes it: the steps that can be words are."""
+    return re.sub(r"\['([A-Za-z_]\w*)'\]", r".\1", path)
+
+
+def _step(name: str) -> str:
+    return f".{name}" if re.fullmatch(r"[A-Za-z_]\w*", name) else f"[{name!r}]"
+
+
+def _data(value: Any) -> Any:
+    return getattr(value, "data", value) if type(value).__name__ == "Opaque" else value
+
+
 def _keys(value: Any) -> list[str] | None:
     """The names that lead into a value; None where there are none by nature."""
-    data = getattr(value, "data", value) if type(value).__name__ == "Opaque" else value
+    data = _data(value)
     if isinstance(data, Mapping):
         return [key for key in data if isinstance(key, str)]
     fields = getattr(type(value), "__dataclass_fields__", None)

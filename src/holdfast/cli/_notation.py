@@ -36,6 +36,10 @@ class _Block(Record):
     items: Iterable[tuple[str, Any]]
     length: int
     lone_comma: bool = False
+    gap: str = ""
+    """Between the start and the first item, where both are on one line."""
+    comma: str = ","
+    """After each item that has lines of its own."""
 
 
 _SHORT = 28
@@ -71,9 +75,9 @@ class Notation:
                 block, _ = stack.pop()
                 if hidden := self._hidden(block):
                     yield f"{_margin(len(stack) + 1)}{self.mark} {hidden:,} more"
-                yield _margin(len(stack)) + block.end + ("," if stack else "")
+                yield _margin(len(stack)) + block.end + (stack[-1][0].comma if stack else "")
             else:
-                head, suffix = _margin(len(stack)) + step[0], "," if stack else ""
+                head, suffix = _margin(len(stack)) + step[0], stack[-1][0].comma if stack else ""
                 line = self._one_line(step[1], self.width - text_width(head) - len(suffix), len(stack))
                 inner = self._block(step[1], len(stack)) if line is None else None
                 if inner is None:
@@ -88,7 +92,7 @@ class Notation:
     def _filled(self, value: Any, level: int) -> list[str]:
         """The items of a long row of short words or numbers, as many on a line as fit; nothing for other values."""
         items = list(self._shown(self._container(value) or _NOTHING))
-        if isinstance(value, dict) or any(self._container(item) is not None for _, item in items):
+        if any(before or self._container(item) is not None for before, item in items):
             return []
         texts = [self._scalar(item) + "," for _, item in items]
         if max(map(len, texts), default=_SHORT + 1) > _SHORT:
@@ -121,7 +125,7 @@ class Notation:
             yield " " * (self.width + 1)
             return
         yield block.start
-        between = ""
+        between = block.gap
         for before, item in self._shown(block):
             yield between + before
             yield from self._pieces(item, depth + 1)
@@ -162,9 +166,16 @@ class Notation:
         if name == "deque":
             end = "])" if value.maxlen is None else f"], maxlen={value.maxlen})"
             return _Block("deque([", end, _members(value, name), len(value))
-        if name == "Opaque":
-            return _Block(f"<{escape_controls(value.name)} v{value.version} ", ">", [("", value.data)], 1)
-        return None
+        return self._of_type(value) if name == "Opaque" else None
+
+    def _of_type(self, value: Any) -> _Block | None:
+        """An object of a type that is not known here: the name of the type, and its data in their own brackets."""
+        start = _type_mark(value)
+        if type(value.data).__name__ == "Opaque":
+            # A level of its own, because there may be thousands of them.
+            return _Block(start, ">", [("", value.data)], 1, gap=" ", comma="")
+        inner = self._container(value.data)
+        return inner and inner._replace(start=f"{start} {inner.start}", end=f"{inner.end}>")
 
     def _key(self, key: Any) -> str:
         return "".join(self._pieces(key, 0))
@@ -172,12 +183,12 @@ class Notation:
     def _scalar(self, value: Any) -> str:
         if (block := self._container(value)) is not None:
             self.cut = True
-            return f"{block.start}{self.mark} {block.length:,} inside{block.end}"
+            return f"{block.start}{block.gap}{self.mark} {block.length:,} inside{block.end}"
         name = type_name(value)
-        if name == "int":
-            return self._shortened(integer_text(value), "digits")
-        if name in ("str", "bytes", "bytearray"):
-            return self._quoted(value) if name == "str" else self._raw(value)
+        if name == "Opaque":
+            return f"{_type_mark(value)} {self._scalar(value.data)}>"
+        if name in ("int", "str", "bytes", "bytearray"):
+            return self._plain(value, name)
         if name in ("datetime", "time", "date"):
             zone = None if name == "date" else zone_name(value)
             return f'{name}("{value.isoformat()}{f"[{zone}]" if zone else ""}")'
@@ -188,6 +199,11 @@ class Notation:
             if name in ("range", "slice")
             else escape_controls(repr(value).removeprefix("datetime.").removeprefix("zoneinfo."))
         )
+
+    def _plain(self, value: Any, name: str) -> str:
+        if name == "int":
+            return self._shortened(integer_text(value), "digits")
+        return self._quoted(value) if name == "str" else self._raw(value)
 
     def _bounds(self, value: Any, name: str) -> str:
         # As Python writes them, but for numbers that Python refuses to write.
@@ -226,6 +242,10 @@ def _members(value: Any, name: str) -> Iterator[tuple[str, Any]]:
     # items are asked for, because most attempts to fit a large set on a line end before that.
     for item in sorted(value, key=member_order) if name in ("set", "frozenset") else value:
         yield "", item
+
+
+def _type_mark(value: Any) -> str:
+    return f"<{escape_controls(value.name)} v{value.version}"
 
 
 def _margin(level: int) -> str:

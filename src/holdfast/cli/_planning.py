@@ -42,6 +42,8 @@ class Outcome(Record):
     """The session whose log has it, where that is another one."""
     note: str = ""
     """Something to say after it was done."""
+    built_on: Checkpoint | None = None
+    """What a new checkpoint without a key goes on from."""
 
 
 def number_of(session: Session, checkpoint: str) -> str:
@@ -74,6 +76,7 @@ def report(settings: Settings, url: str, outcome: Outcome, *, dry_run: bool) -> 
         )
         return
     say_plan(settings, outcome.text)
+    say_unseen(settings, outcome.built_on)
     if dry_run:
         say_dry_run(settings)
         return
@@ -92,6 +95,17 @@ def head_of(url: str, plan: dict[str, Any], *, dry_run: bool, changed: bool) -> 
 def say_plan(settings: Settings, text: str) -> None:
     """One line about what is done; the same in a dry run."""
     settings.say(escape_controls(text), label="plan: ")
+
+
+def say_unseen(settings: Settings, built_on: Checkpoint | None, then: str = "will not see this one") -> None:
+    """Warn whoever saves by hand after a program that looks for checkpoints by key, as a graph of LangGraph does."""
+    if built_on is not None and built_on.key is not None:
+        settings.say(
+            f"the program that saves here finds its checkpoints by key, and {then} "
+            "(docs/integrations/langgraph.md says which commands act on a graph)",
+            label="note: ",
+            style="yellow",
+        )
 
 
 def say_dry_run(settings: Settings) -> None:

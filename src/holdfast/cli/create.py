@@ -16,6 +16,7 @@ from holdfast.cli._figures import counted
 from holdfast.cli._group import HoldfastCommand
 from holdfast.cli._input import STATUSES, parse_metadata, parse_tags, read_state
 from holdfast.cli._opening import open_existing, open_or_make, retention_of, session_of
+from holdfast.cli._planning import say_unseen
 from holdfast.cli._render import checkpoint_rows, document
 from holdfast.cli._settings import Settings, pass_settings
 from holdfast.cli._terminal import escape_controls
@@ -123,11 +124,21 @@ def command(
             document({"store": store.url, "dry_run": False, "plan": plan, "checkpoint": checkpoint.to_dict()})
             return
         _say_plan(settings, plan, used)
+        if checkpoint.key is None:
+            say_unseen(settings, _parent(session, checkpoint))
         checkpoint_rows(settings, [checkpoint])
         if pruned:
             # Hidden, and not removed for good as a program's own retention does: others may have saved them.
             settings.say(counted(pruned, "older one"), label="pruned: ")
             say_undo(settings)
+
+
+def _parent(session: Session, checkpoint: Checkpoint) -> Checkpoint | None:
+    try:
+        return session.checkpoint(checkpoint.parents[0]) if checkpoint.parents else None
+    except NotFoundError:
+        # Pruned a moment ago, or removed by somebody else.
+        return None
 
 
 def _save(

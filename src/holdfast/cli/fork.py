@@ -68,7 +68,9 @@ def command(
     plan = {"session": session.id, "source": source.id, "into": {"session": forked.id, "branch": there}}
     note = "" if elsewhere else f"still on {here}: holdfast switch {there} goes to it"
     aside = forked.id if elsewhere else None
-    report(settings, url, Outcome(plan, text, made, session=aside, note=note), dry_run=dry_run)
+    report(
+        settings, url, Outcome(plan, text, made, session=aside, note=note, built_on=source), dry_run=dry_run
+    )
 
 
 def _meant(session: Session, ref: str) -> Checkpoint:

@@ -20,7 +20,7 @@ from holdfast.errors import ErrorCode, NotFoundError
 
 if TYPE_CHECKING:
     from holdfast import Store
-    from holdfast.integrations.langgraph.importing import ImportReport
+    from holdfast.integrations.langgraph.importing import ImportReport, ThreadImport
 
 _SHOWN = 5
 """Classes that are named."""
@@ -32,10 +32,15 @@ a graph writes to it. Each thread becomes a session, with its checkpoints, ids, 
 a graph with HoldfastSaver goes on from there. What the store has already is passed over, so the same command goes on
 where it was interrupted. The store is made if it is not there.
 
+A thread that cannot be taken over ends the import; with --keep-going the others are imported, and the exit code is 1. A
+dry run looks at all of them, and names every problem.
+
 \b
 Examples:
   holdfast import-langgraph checkpoints.sqlite
-  holdfast import-langgraph checkpoints.sqlite --thread 42 --dry-run
+  holdfast import-langgraph checkpoints.sqlite --dry-run
+  holdfast import-langgraph checkpoints.sqlite --thread 42 --thread 41=forty-one
+  holdfast import-langgraph checkpoints.sqlite --keep-going
   holdfast import-langgraph checkpoints.sqlite --store agents.db
 """
 
@@ -54,18 +59,28 @@ class _ImportCommand(HoldfastCommand):
     "import-langgraph", cls=_ImportCommand, short_help="Take over threads of LangGraph's savers", help=HELP
 )
 @click.argument("source")
-@click.option("--thread", "threads", multiple=True, metavar="ID", help="Only this thread; may be given again")
+@click.option(
+    "--thread",
+    "threads",
+    multiple=True,
+    metavar="ID[=NEW]",
+    help="Only this thread, with another id if one is given; may be given again",
+)
+@click.option("--keep-going", is_flag=True, help="Import the other threads where one cannot be imported")
 @dry_run_option
 @pass_settings
-def command(settings: Settings, source: str, *, threads: tuple[str, ...], dry_run: bool) -> None:
+def command(
+    settings: Settings, source: str, *, threads: tuple[str, ...], keep_going: bool, dry_run: bool
+) -> int:
     """Import, and say what came of it."""
     if misplaced := settings.typed & {"session", "branch"}:
         raise click.UsageError(f"--{min(misplaced)} does not apply: --thread chooses what is imported")
     # The first of all: where LangGraph is not installed, no store is made either.
-    from holdfast.integrations.langgraph.importing import import_langgraph
+    from holdfast.integrations.langgraph.importing import chosen_threads, import_langgraph
 
+    chosen = chosen_threads(source, threads) if threads else None
     with (
-        _target(settings, source, threads, dry_run=dry_run) as (store, shown),
+        _target(settings, source, dry_run=dry_run) as (store, shown),
         progress(settings, "reading" if dry_run else "importing", unit="checkpoints") as update,
     ):
 
@@ -76,22 +91,28 @@ def command(settings: Settings, source: str, *, threads: tuple[str, ...], dry_ru
                 update(0, done)
 
         report = import_langgraph(
-            source, store, threads=list(threads) or None, progress=told, dry_run=dry_run
+            source,
+            store,
+            threads=chosen,
+            # A dry run is there to find everything that stands in the way.
+            keep_going=keep_going or dry_run,
+            progress=told,
+            dry_run=dry_run,
         )
     _write(settings, report._replace(target=shown))
+    return 1 if report.failed else 0
 
 
 @contextmanager
-def _target(
-    settings: Settings, source: str, threads: tuple[str, ...], *, dry_run: bool
-) -> Iterator[tuple[Store, str]]:
+def _target(settings: Settings, source: str, *, dry_run: bool) -> Iterator[tuple[Store, str]]:
     """The store to import into, and its URL. A dry run makes none: an empty one in memory takes its place."""
     import holdfast
 
     if not dry_run:
-        with open_or_make(
-            settings.store, first=lambda: _look_at(source, threads), durability=settings.durability
-        ) as (store, made):
+        with open_or_make(settings.store, first=lambda: _look_at(source), durability=settings.durability) as (
+            store,
+            made,
+        ):
             if made:
                 settings.say(f"{made} {escape_controls(store.url)}")
             yield store, store.url
@@ -109,11 +130,11 @@ def _target(
             yield store, store.url
 
 
-def _look_at(source: str, threads: tuple[str, ...]) -> None:
+def _look_at(source: str) -> None:
     """What cannot be opened must not leave a new, empty store behind."""
-    from holdfast.integrations.langgraph.importing import check_source
+    from holdfast.integrations.langgraph.importing import chosen_threads
 
-    check_source(source, threads=list(threads) or None)
+    chosen_threads(source)
 
 
 def _write(settings: Settings, report: ImportReport) -> None:
@@ -128,7 +149,7 @@ def _write(settings: Settings, report: ImportReport) -> None:
     lines = [
         ("threads", ", ".join(f"{count:,} {status}" for status, count in by_status.items())),
         ("checkpoints", f"{report.checkpoints:,} {would}imported"),
-        ("writes", f"{report.writes:,} pending {would}imported"),
+        ("writes", f"{report.writes:,} {would}imported"),
     ]
     fields: dict[str, Any] = {
         "threads": len(report.threads),
@@ -138,6 +159,8 @@ def _write(settings: Settings, report: ImportReport) -> None:
         "opaque": sum(report.opaque.values()),
         "bare": sum(report.bare.values()),
     }
+    if report.failed:
+        fields["failed"] = len(report.failed)
     figures(settings, fields, lines)
     ahead = [each.id for each in report.threads if each.status == "ahead"]
     if ahead:
@@ -150,8 +173,21 @@ def _write(settings: Settings, report: ImportReport) -> None:
         report.opaque,
     )
     _say_classes(settings, "kept as bare data, because the class did not take it:", report.bare)
+    for each in report.failed:
+        _say_problem(settings, each)
     if report.dry_run:
         say_dry_run(settings)
+
+
+def _say_problem(settings: Settings, failed: ThreadImport) -> None:
+    """One thread that was not imported: all that an error would say."""
+    problem = failed.problem or {}
+    settings.say(
+        escape_controls(f"{failed.id!r}: {problem.get('message')}"), label="not imported: ", style="red"
+    )
+    settings.say(
+        escape_controls(f"{problem.get('hint')} ({problem.get('code')})"), label="hint: ", style="cyan"
+    )
 
 
 def _say_classes(settings: Settings, what: str, classes: Mapping[str, int]) -> None:

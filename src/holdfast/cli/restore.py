@@ -43,4 +43,4 @@ def command(settings: Settings, ref: str, *, dry_run: bool) -> None:
         f"as a new checkpoint after {before}"
     )
     plan = {"session": made.session, "branch": made.branch, "source": source.id, "head": made.parents[0]}
-    report(settings, url, Outcome(plan, text, made), dry_run=dry_run)
+    report(settings, url, Outcome(plan, text, made, built_on=source), dry_run=dry_run)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 HELP = """Show a checkpoint and its state.
 
-REF is @ (the newest, and the default), @~3, a branch, tag:NAME, #42, or four or more digits of an id.
+REF is @ (the newest, and the default), @~3, a branch, tag:NAME, #42, key:TEXT, or four or more digits of an id.
 
 \b
 Examples:

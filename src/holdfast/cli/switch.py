@@ -10,7 +10,7 @@ import click
 from holdfast.cli._completing import complete_branch
 from holdfast.cli._group import HoldfastCommand
 from holdfast.cli._opening import session_of
-from holdfast.cli._planning import Outcome, dry_run_option, open_for, report
+from holdfast.cli._planning import Outcome, dry_run_option, open_for, report, say_unseen
 from holdfast.cli._settings import Settings, pass_settings
 
 HELP = """Go to the branch NAME: from now on commands use it where no --branch is given.
@@ -41,4 +41,6 @@ def command(settings: Settings, name: str, *, dry_run: bool) -> None:
     place = f"from {before} to {name}" if changed else f"already on {name}"
     text = f"session {session.id}; {place}, which is at #{head.seq}"
     plan = {"session": session.id, "from": before, "to": name, "head": head.id}
+    if changed:
+        say_unseen(settings, head, "does not go to this branch")
     report(settings, url, Outcome(plan, text, head, changed=changed), dry_run=dry_run)

@@ -24,7 +24,7 @@ from holdfast.errors import ErrorCode, InvalidInputError, NotFoundError
 if TYPE_CHECKING:
     from holdfast import Checkpoint
 
-_REF = re.compile(r"[@#]|tag:|.*~[0-9]*$|[0-9a-f]{8,64}$")
+_REF = re.compile(r"[@#]|tag:|key:|.*~[0-9]*$|[0-9a-f]{8,64}$")
 """What can only be meant as a ref; the name of a branch can be a label too."""
 
 HELP = """Put labels on a checkpoint, or with --remove take them off. Without arguments: list the tags of the session.

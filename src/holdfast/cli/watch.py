@@ -42,7 +42,7 @@ _PAGE = 1000
 _SESSION = 16
 """Columns for the name of a session: rows come one by one, so that no wider one is known yet."""
 
-_REF = re.compile(r"[@#]|tag:|[0-9a-f]{4,}$", re.IGNORECASE)
+_REF = re.compile(r"[@#]|tag:|key:|[0-9a-f]{4,}$", re.IGNORECASE)
 """What can be nothing but a ref; any other word could have been meant as a time."""
 
 HELP = """Show checkpoints as they are saved, by any process: of every session, or with --session of one.

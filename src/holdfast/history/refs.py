@@ -6,6 +6,7 @@
            | branch               the head of that branch
            | "tag:" name          the newest checkpoint of the session with that tag
            | "#" number           the checkpoint with that sequence number
+           | "key:" text          the checkpoint of the session with that key
            | hex                  a whole id, or a prefix of four digits or more
            | "@{" time "}"        the last one of the branch in use at that time or before
            | branch "@{" time "}" the same of another branch
@@ -15,7 +16,8 @@
 `history.times` says what a time is; a date alone is the first moment of that day. `~3` goes three steps back along
 `prev`. A word that could be several things is the branch if there is one of that name, then a time, then a prefix: a
 date has dashes, so it is never a prefix, but it may be the name of a branch. A tag whose own name ends like a time in
-braces can only be used through its checkpoints. `..` always makes a range where a range is possible.
+braces can only be used through its checkpoints. A key is taken as it is, blanks, braces and all, but for a `~` with a
+number at its end, which counts steps there too. `..` always makes a range where a range is possible.
 
 A ref that names nothing, or more than one thing, is an error that says what there is instead.
 """
@@ -29,11 +31,12 @@ from typing import Literal, NoReturn
 from holdfast.errors import ErrorCode, InvalidInputError, NotFoundError
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.history.heads import find_head, get_head, missing_head
-from holdfast.history.names import check_branch, check_tags
+from holdfast.history.names import check_branch, check_key, check_tags
 from holdfast.history.unresolved import (
     LOOK,
     SHOWN,
     ambiguous,
+    missing_key,
     missing_name,
     missing_number,
     missing_tag,
@@ -44,12 +47,12 @@ from holdfast.storage.ports import Reader
 from holdfast.storage.records import CheckpointId, CheckpointRow, Query
 
 # As text: most commands and most saves name no ref, and `re` keeps what it has compiled.
-_REF = r"(?P<base>@-?|@\{[^{}~]*\}|#[0-9]{1,18}|[^@#~][^~]*)(?:~(?P<count>[0-9]{0,9}))?"
+_REF = r"(?s)(?P<base>key:.*?|@-?|@\{[^{}~]*\}|#[0-9]{1,18}|[^@#~][^~]*)(?:~(?P<count>[0-9]{0,9}))?"
 _TIMED = r"(?s)(?P<base>.*)@\{(?P<when>[^{}]*)\}"
 _ISO = r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[Tt ][0-9:.,]+ ?(?:[Zz]|[+-][0-9:]+)?)?"
 _HEX = r"[0-9a-f]{4,64}"
 
-Kind = Literal["head", "tag", "seq", "id", "name"]
+Kind = Literal["head", "tag", "seq", "id", "name", "key"]
 
 
 class Ref(Record):
@@ -82,18 +85,27 @@ def parse(text: str) -> Ref:
         raise _not_a_ref(text)
     base, count = match["base"], match["count"]
     back = 0 if count is None else int(count or 1)
-    timed = re.fullmatch(_TIMED, base)
+    # A key is taken as it is, whatever it looks like.
+    timed = None if base.startswith("key:") else re.fullmatch(_TIMED, base)
     if timed is not None:
         return _parse_timed(timed["base"], timed["when"], back, text)
     if base in ("@", "@-"):
         return Ref("head", "", back + len(base) - 1, text)
-    if base.startswith("tag:"):
-        return Ref("tag", check_tags([base[4:]])[0], back, text)
-    if base.startswith("#"):
-        return Ref("seq", str(int(base[1:])), back, text)
+    marked = _marked(base)
+    if marked is not None:
+        return Ref(*marked, back, text)
     if re.fullmatch(_ISO, base) and (":" in base or " " in base):
         return Ref("head", "", back, text, base)
     return Ref("name", _branch_in(base, text), back, text)
+
+
+def _marked(base: str) -> tuple[Kind, str] | None:
+    """What a base is that says so at its beginning."""
+    if base.startswith("tag:"):
+        return "tag", check_tags([base[4:]])[0]
+    if base.startswith("key:"):
+        return "key", check_key(base[4:])
+    return ("seq", str(int(base[1:]))) if base.startswith("#") else None
 
 
 def _parse_timed(base: str, when: str, back: int, text: str) -> Ref:
@@ -216,6 +228,8 @@ def _start(reader: Reader, session: str, branch: str, ref: Ref, now: int) -> Che
         found = reader.checkpoints(Query(session=session, tag=ref.value, limit=1))
     elif ref.kind == "seq":
         found = reader.checkpoints(Query(session=session, seq=int(ref.value), limit=1))
+    elif ref.kind == "key":
+        found = reader.checkpoints(Query(session=session, key=ref.value, limit=1))
     elif ref.kind == "name" and (head := find_head(reader, session, ref.value)) is not None:
         return head
     elif re.fullmatch(_ISO, ref.value):
@@ -256,13 +270,15 @@ def _missing(reader: Reader, session: str, ref: Ref) -> NoReturn:
         raise missing_tag(reader, session, ref.text, ref.value)
     if ref.kind == "seq":
         raise missing_number(reader, session, ref.text, int(ref.value))
+    if ref.kind == "key":
+        raise missing_key(reader, session, ref.text, ref.value)
     prefix = re.fullmatch(_HEX, ref.value.lower()) is not None
     raise missing_name(reader, session, ref.text, ref.value, prefix=prefix)
 
 
 def _not_a_ref(text: object) -> InvalidInputError:
     shown = text if isinstance(text, str) else type(text).__name__
-    hint = "use @, @~3, a branch, tag:NAME, #42, @{2 hours ago}, or four or more digits of an id"
+    hint = "use @, @~3, a branch, tag:NAME, #42, key:TEXT, @{2 hours ago}, or four or more digits of an id"
     if isinstance(text, str) and ".." in text:
         hint = "this is a range, and one checkpoint is wanted: name one end of it"
     elif isinstance(text, str) and "{" in text:

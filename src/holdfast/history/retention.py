@@ -6,6 +6,8 @@ Nothing is read and nothing written here; `plan` takes rows and answers with a d
 - Rules and caps count in groups (a session, a branch at birth, an agent). What always stays, stays in every group.
 - `at_most` goes through all that would be kept, newest first, protected ones included, and stops at its number. What is
   protected and lies beyond stays all the same, but a pin of long ago never costs a newer checkpoint its place.
+- A checkpoint whose key is that of another one, a blank and more is a part of that one (`owners`). It is not counted;
+  it stays where its owner stays and goes where that goes. A pin on a part protects both.
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ SIGNIFICANT_TAGS = frozenset(
     {"hypothesis_confirmed", "hypothesis_rejected", "contradiction_detected", "branch_merged"}
 )
 SIGNIFICANT_TRIGGERS = frozenset({f"auto:{tag.replace('_', '.')}" for tag in SIGNIFICANT_TAGS} | {"merge"})
+
+_TIP = "tip of "
 
 _Reasons = dict[CheckpointId, list[str]]
 
@@ -55,20 +59,65 @@ def plan(
     now: int,
     *,
     agents: Mapping[str, str | None] | None = None,
+    after_save: bool = False,
 ) -> RetentionPlan:
     """Decide about every visible row.
 
     `rows` and `heads` may be those of many sessions, but are all those of each. `agents` says whose each session is,
-    for `per="agent"`; a session of nobody is a group of its own.
+    for `per="agent"`; a session of nobody is a group of its own. A part that is the tip of a branch goes with its
+    owner, and the branch goes back; but `after_save` both stay, because the tip may be what was saved just now.
     """
     there = sorted((row for row in rows if not row.hidden), key=_order, reverse=True)
-    protected = _protected(there, heads)
+    owned_by = owners(there)
+    counted = [row for row in there if row.id not in owned_by]
+    protected = _for_owners(_protected(there, heads), owned_by, heads_count=after_save)
     wanted: _Reasons = {}
     capped: _Reasons = {}
-    for group in _groups(there, keep, agents or {}).values():
+    for group in _groups(counted, keep, agents or {}).values():
         wanted |= _wanted(group, keep, now)
         capped |= _capped(group, keep, now, wanted=wanted, protected=protected)
-    return RetentionPlan(tuple(_decision(row, protected, wanted, capped) for row in there))
+    decided = {row.id: _decision(row, protected, wanted, capped) for row in counted}
+    return RetentionPlan(
+        tuple(decided.get(row.id) or _as_owner(row, decided[owned_by[row.id]]) for row in there)
+    )
+
+
+def owners(rows: Iterable[CheckpointRow]) -> dict[CheckpointId, CheckpointId]:
+    """Which of these rows are parts, and of which other one.
+
+    A part of a part belongs to the outermost one, which is counted. Where no row has the key of an owner, there is
+    none.
+    """
+    rows = list(rows)
+    keyed = {(row.session, row.key): row.id for row in rows if row.key is not None}
+    found: dict[CheckpointId, CheckpointId] = {}
+    for row in rows:
+        key = row.key or ""
+        at = key.find(" ")
+        while 0 <= at < len(key) - 1:
+            owner = keyed.get((row.session, key[:at]))
+            if owner is not None:
+                found[row.id] = owner
+                break
+            at = key.find(" ", at + 1)
+    return found
+
+
+def _for_owners(
+    protected: _Reasons, owned_by: Mapping[CheckpointId, CheckpointId], *, heads_count: bool
+) -> _Reasons:
+    """What protects checkpoints that are counted, by themselves and through their parts."""
+    reasons = {each: list(why) for each, why in protected.items() if each not in owned_by}
+    for each, why in protected.items():
+        if each in owned_by:
+            counting = [word for word in why if heads_count or not word.startswith(_TIP)]
+            for word in counting:
+                reasons.setdefault(owned_by[each], []).append(f"a part: {word}")
+    return reasons
+
+
+def _as_owner(row: CheckpointRow, owner: Decision) -> Decision:
+    return Decision(row, kept=owner.kept, reasons=(f"part of {owner.row.id.hex()[:12]}",))
 
 
 def _order(row: CheckpointRow) -> tuple[int, int]:
@@ -111,7 +160,7 @@ def _protected(newest_first: Sequence[CheckpointRow], heads: Iterable[BranchRow]
         if going_on and row.prev is not None:
             lines[row.prev] = lines.get(row.prev, 0) + 1
         why = ["pinned"] if row.pinned else []
-        why += [f"tip of {name}" for name in tips.get(row.id, ())]
+        why += [f"{_TIP}{name}" for name in tips.get(row.id, ())]
         why += ["branches part here"] if going_on > 1 else []
         if why:
             reasons[row.id] = why

@@ -14,7 +14,7 @@ from holdfast.objects import collected, scalars, wire
 from holdfast.objects.opaque import Opaque
 from holdfast.objects.refusal import MalformedError, MismatchError, RefusedError, UnknownCodeError
 from holdfast.objects.registry import RegisteredType, TypeRegistry, can_register
-from holdfast.objects.shapes import StandInShape, class_name
+from holdfast.objects.shapes import StandInShape, Taken, class_name
 
 SORTED: Final = frozenset((wire.SET, wire.FROZENSET))
 """The codes whose items are written in the order of their encoded bytes."""
@@ -103,9 +103,8 @@ def _record(items: list[Any], types: TypeRegistry) -> Any:
     entry = types.by_name(name) or types.found(name)
     if entry is None or version > entry.version:
         return Opaque(name, version, data, extra)
-    if version == 0 and entry.upgrade is None:
-        # Versions begin with 1: this is another program's form of the object, and only an upgrade can know it.
-        return Opaque(name, version, data, extra)
+    if version == 0:
+        return _foreign(entry, Opaque(name, version, data, extra))
     if version < entry.version:
         if entry.upgrade is None:
             raise MismatchError(
@@ -125,6 +124,22 @@ def _record(items: list[Any], types: TypeRegistry) -> Any:
             code=ErrorCode.DECODE_FAILED,
             hint="look at the cause; it was raised by the decode= function or a default factory of the class",
         ) from error
+
+
+def _foreign(entry: RegisteredType, stored: Opaque) -> Any:
+    """Versions begin with 1: this is another program's form of the object, and only an upgrade can know it."""
+    if entry.upgrade is None:
+        return stored
+    try:
+        data = entry.upgrade(stored.data, stored.version)
+        if type(data) is Taken:
+            return entry.shape.make(data.data, data.extra)
+        return entry.shape.make(data, stored.extra)
+    except (RecursionError, MemoryError):
+        raise
+    except Exception:  # noqa: BLE001 - the application's own code may raise anything
+        # That the class does not take what another program wrote is no reason to lose the whole state.
+        return stored
 
 
 def _upgraded(upgrade: Any, data: Any, version: int, name: str) -> Any:

@@ -56,8 +56,10 @@ class ModelShape:
     def make(self, data: Any, extra: Any) -> Any:
         """The model, without validation: it was valid when it was saved."""
         fields = _fields(self._cls)
-        check_fields(self._cls, data, list(fields))
         beside = self._checked(extra)
+        if extra is None and self._cls.model_config.get("extra") == "allow":
+            data, beside = _sorted_out(data, fields)
+        check_fields(self._cls, data, list(fields))
         value = object.__new__(self._cls)
         contents = {
             name: data[name] if name in data else default_of(self._cls, name, _default(field, data), value)
@@ -99,6 +101,15 @@ class ModelShape:
             if default is not MISSING and type(default).__name__ != "PydanticUndefinedType":
                 contents[name] = default
         return contents
+
+
+def _sorted_out(data: Any, fields: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Fields and the rest, of a model that another program stored as one dict, as pydantic itself tells them apart."""
+    more = [name for name in data if name not in fields and type(name) is str] if type(data) is dict else []
+    if not more:
+        return data, {}
+    own = {name: content for name, content in data.items() if name in fields}
+    return own, {"extra": {name: data[name] for name in more}, "set": list(data)}
 
 
 def _fields(cls: Any) -> dict[str, Any]:

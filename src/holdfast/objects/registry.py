@@ -62,6 +62,10 @@ class TypeRegistry:
         self._parent = parent
         self._by_name: dict[str, RegisteredType] = {}
         self._by_class: dict[type, RegisteredType] = {}
+        self._yielding: dict[type, RegisteredType] = {}
+        """Classes that nobody registered but that were met: what the parent learns of them goes before."""
+        self._aliases: dict[str, type] = {}
+        """Names that stand for a class as long as they are no other's."""
         self._lock = threading.Lock()
         self._take: Take | None = None
         self._find: Find | None = None
@@ -98,7 +102,7 @@ class TypeRegistry:
         shape = _shape_of(cls, encode, decode) if shape is None else shape
         entry = RegisteredType(cls, name or class_name(cls), version, upgrade, shape)
         with self._lock:
-            _check_free(self.by_name(entry.name), entry)
+            _check_free(self._named(entry.name), entry)
             # A class that this one replaces stays known: its instances in a notebook can still be saved.
             self._by_name[entry.name] = entry
             self._by_class[cls] = entry
@@ -120,7 +124,19 @@ class TypeRegistry:
             if entry is not None:
                 # The parent may have learned the name only after this child took it for a class of its own.
                 _check_free(self._by_name.get(entry.name), entry)
-        return entry
+        return self._yielding.get(cls) if entry is None and self._yielding else entry
+
+    def give_way(self, cls: type) -> None:
+        """From now on, let what the parent has for this class go before what is registered here.
+
+        For a class that was registered only because it was met: once the program registers it, that counts.
+        """
+        with self._lock:
+            entry = self._by_class.get(cls)
+            if entry is not None:
+                # In this order, for those who look it up meanwhile.
+                self._yielding[cls] = entry
+                del self._by_class[cls]
 
     def on_unknown(self, take: Take | None) -> None:
         """From now on, ask this function about classes that are not registered; None asks nobody."""
@@ -136,17 +152,31 @@ class TypeRegistry:
         """What `on_missing` was given."""
         return self._find
 
-    def adopt(self, name: str) -> bool:
-        """Know a class that is registered under another name by this one too, which is its module's and its own.
+    def adopt(self, name: str, cls: type | None = None) -> bool:
+        """Know a class that is registered under another name by this one too, as long as no class has it for its own.
 
-        Whether there is one. Nothing is looked for in modules.
+        Args:
+            name: The other name.
+            cls: The class; without it, one that has this name with its module in front. Nothing is looked for in
+                modules.
+
+        Returns:
+            Whether there is such a class.
         """
-        for known in (self, self._parent):
-            for entry in list(known._by_class.values()) if known is not None else ():  # noqa: SLF001 - its own class
-                if entry.name and f"{entry.cls.__module__}.{entry.cls.__qualname__}" == name:
-                    self._by_name.setdefault(name, entry)
-                    return True
-        return False
+        if cls is None:
+            cls = next((each for each in self._classes() if full_name(each) == name), None)
+        entry = None if cls is None else self.by_class(cls)
+        if cls is None or entry is None or not entry.name:
+            return False
+        self._aliases[name] = cls
+        return True
+
+    def _classes(self) -> list[type]:
+        """All that come back under a name."""
+        known = [*self._by_class.values(), *self._yielding.values()]
+        return [entry.cls for entry in known if entry.name] + (
+            [] if self._parent is None else self._parent._classes()  # noqa: SLF001 - its own class
+        )
 
     def found(self, name: str) -> RegisteredType | None:
         """What is registered under a name of which `by_name` knows nothing, once it was asked about."""
@@ -187,6 +217,13 @@ class TypeRegistry:
 
     def by_name(self, name: str) -> RegisteredType | None:
         """What is registered under this name."""
+        # Asked for every object that is loaded: most are found at once.
+        entry = self._by_name.get(name) or self._named(name)
+        if entry is None and name in self._aliases:
+            entry = self.by_class(self._aliases[name])
+        return entry
+
+    def _named(self, name: str) -> RegisteredType | None:
         entry = self._by_name.get(name)
         return self._parent.by_name(name) if entry is None and self._parent is not None else entry
 
@@ -197,6 +234,11 @@ class TypeRegistry:
             if over.by_class(cls) is None:
                 over.register(cls)
         return over
+
+
+def full_name(cls: type) -> str:
+    """The name of a class with its module in front."""
+    return f"{cls.__module__}.{cls.__qualname__}"
 
 
 def can_register(cls: type) -> bool:
@@ -275,11 +317,10 @@ def _check_free(taken: RegisteredType | None, entry: RegisteredType) -> None:
     """A name belongs to one class; the same class defined again (a module reload, a notebook cell) replaces it."""
     if taken is None or taken.cls is entry.cls:
         return
-    if (taken.cls.__module__, taken.cls.__qualname__) == (entry.cls.__module__, entry.cls.__qualname__):
+    if full_name(taken.cls) == full_name(entry.cls):
         return
     raise InvalidInputError(
-        f"the name {entry.name!r} of class {entry.cls.__module__}.{entry.cls.__qualname__} already belongs to "
-        f"{taken.cls.__module__}.{taken.cls.__qualname__}",
+        f"the name {entry.name!r} of class {full_name(entry.cls)} already belongs to {full_name(taken.cls)}",
         code=ErrorCode.TYPE_NAME_TAKEN,
         hint="register one of them under another name: @holdfast.register(name=...)",
         name=entry.name,

@@ -32,6 +32,16 @@ class Shape(Protocol):
     # state that is saved again is compared by it (`bulk.BulkPacker.look`).
 
 
+class Taken:
+    """What `Shape.take` gave, for an `upgrade` that makes the object itself and hands on all of it."""
+
+    __slots__ = ("data", "extra")
+
+    def __init__(self, data: Any, extra: Any) -> None:
+        self.data = data
+        self.extra = extra
+
+
 class CustomShape:
     """A class with functions of its own for both ways."""
 

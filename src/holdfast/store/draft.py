@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.errors import ErrorCode, InvalidInputError
 from holdfast.history.checkpoint import STATUSES, TRIGGERS
 from holdfast.history.jsontext import metadata_text
 from holdfast.history.names import check_key, check_tags
 from holdfast.record import Record
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 _Number = TypeVar("_Number", int | None, float | None)
 
@@ -36,6 +39,8 @@ class Draft(Record):
     cost_usd: float | None
     duration_ms: float | None
     key: str | None
+    created_at: int | None = None
+    """When it was made, where that is not now."""
 
 
 def check_draft(  # noqa: PLR0913 - as many as a checkpoint has fields
@@ -50,6 +55,7 @@ def check_draft(  # noqa: PLR0913 - as many as a checkpoint has fields
     cost_usd: float | None,
     duration_ms: float | None,
     key: str | None,
+    created_at: datetime | None = None,
 ) -> Draft:
     """Check each part and return them as one record.
 
@@ -67,6 +73,7 @@ def check_draft(  # noqa: PLR0913 - as many as a checkpoint has fields
         cost_usd=_real(cost_usd, "cost_usd"),
         duration_ms=_real(duration_ms, "duration_ms"),
         key=None if key is None else check_key(key),
+        created_at=None if created_at is None else _moment(created_at),
     )
 
 
@@ -117,6 +124,17 @@ def check_trigger(trigger: str) -> str:
         if trigger in TRIGGERS or (kind == "auto" and event.isprintable() and bool(event) == bool(colon)):
             return trigger
     raise _bad("trigger", f"cannot be {trigger!r}", f"use auto:<event> or one of: {', '.join(TRIGGERS)}")
+
+
+def _moment(when: Any) -> int:
+    # Only who brings something from elsewhere needs it.
+    from holdfast.history.times import to_microseconds
+
+    if isinstance(when, str):
+        raise _bad(
+            "created_at", "must be a datetime, not a str", "datetime.fromisoformat makes one of a text"
+        )
+    return to_microseconds(when, now=0, what="created_at")
 
 
 def _whole(number: int | None, name: str) -> int | None:

@@ -104,6 +104,7 @@ def _read(reader: Reader, session: str, keep: Keep, now: int, *, kind: str) -> _
         keep,
         now,
         agents={name: each.agent for name, each in owners.items()},
+        after_save=kind == "retire",
     )
     first: dict[str, int] = {}
     for each in decided.decisions:

@@ -98,6 +98,7 @@ class Session:
         cost_usd: float | None = None,
         duration_ms: float | None = None,
         key: str | None = None,
+        created_at: datetime | None = None,
         expect: Ref | Unset | None = UNSET,
         parent: Ref | None = None,
         on_conflict: OnConflict = "raise",
@@ -117,6 +118,8 @@ class Session:
             duration_ms: Time taken so far.
             key: The caller's own id, unique in the session: saving the same state under it again returns the
                 checkpoint that is there.
+            created_at: When it was made, for what is brought here from elsewhere; now unless given. Never before its
+                parent: where it would be, it is taken for made right after that. Without a zone it is local time.
             expect: Save only if this is still the head. None: only if the branch does not exist, and make it then; in a
                 session that has other branches it begins a line of its own, without a parent.
             parent: Make a child of this checkpoint, on a new branch if it is not the head.
@@ -139,6 +142,7 @@ class Session:
             cost_usd=cost_usd,
             duration_ms=duration_ms,
             key=key,
+            created_at=created_at,
         )
         writer = self._writer
         if isinstance(state, EncodedState):

@@ -278,7 +278,8 @@ class Store:
 
         Args:
             source: The session.
-            target: The id of the new one. It belongs to the same agent and project.
+            target: The id of the new one. It belongs to the same agent and project, unless it is an emptied one
+                that has its own.
 
         Raises:
             ConflictError: The target has checkpoints already (`session-exists`).

@@ -126,7 +126,7 @@ def test_checkpoints_are_saved_in_the_order_of_their_ids(filled: Filled, tmp_pat
         ids = [key.split(" ")[1] for key in keys]
         assert ids == sorted(ids)
         first = store.find(session="nested", key=keys[0])[0]
-        assert (first.message, first.trigger, first.step) == ("input, step -1", "auto:input", None)
+        assert (first.message, first.trigger, first.step) == ("input: log", "auto:input", None)
 
 
 @from_one_to_the_other

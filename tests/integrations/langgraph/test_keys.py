@@ -91,4 +91,13 @@ def test_other_peoples_keys_are_none_of_these(key):
 def test_an_id_that_cannot_be_in_a_key_is_refused(text):
     with pytest.raises(InvalidInputError, match="checkpoint_id") as caught:
         keys.checkpoint_key("", text)
-    assert "characters" in caught.value.hint
+    assert "1 to 180 bytes" in caught.value.hint
+
+
+def test_a_task_may_have_an_empty_id():
+    prefix = keys.writes_prefix("ns", "1", "")
+    key = keys.writes_key(prefix, 0)
+    assert keys.parse(key) == keys.Key("ns", "1", "", "/ns 1")
+    start, stop = keys.task_range(prefix)
+    assert start <= key < stop
+    assert not start <= keys.writes_key(keys.writes_prefix("ns", "1", "task"), 0) < stop

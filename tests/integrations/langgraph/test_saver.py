@@ -18,7 +18,7 @@ from tests.integrations.langgraph.saver_data import (
 )
 
 import holdfast
-from holdfast import InvalidInputError, StateError
+from holdfast import InvalidInputError, StateError, UnsupportedError
 from holdfast.integrations.langgraph import HoldfastSaver
 
 
@@ -75,15 +75,17 @@ def test_unknown_strategies_and_single_ids_are_refused(saver):
 
 
 def test_what_cannot_be_kept_is_refused_with_its_path_and_nothing_is_written(saver):
-    with pytest.raises(InvalidInputError, match=r"channel_values.+tool"):
+    with pytest.raises(InvalidInputError, match=r"^tool: ") as caught:
         put(saver, values={"tool": threading.Lock()})
-    with pytest.raises(InvalidInputError, match="writes"):
+    assert caught.value.details["path"] == "state['channel_values']['tool']"
+    with pytest.raises(InvalidInputError, match=r"^a, written by task .+: ") as caught:
         saver.put_writes(config(checkpoint="c"), [("a", threading.Lock())], "task")
+    assert caught.value.details["path"] == "state['writes'][0][2]"
     assert saver.store.sessions() == []
 
 
 def test_entries_that_the_saver_keeps_for_itself_are_refused(saver):
-    with pytest.raises(InvalidInputError, match="'parent'"):
+    with pytest.raises(UnsupportedError, match="'parent'"):
         saver.put(config(), checkpoint(parent="x"), FLOW, {})
 
 
@@ -204,3 +206,17 @@ except Exception as error:
     print(type(error).__name__, error.code, error.hint)
 """
     assert run_python(code) == "UnsupportedError not-supported pip install 'holdfast[langgraph]'"
+
+
+def test_ids_may_be_uuids_and_the_id_of_a_task_may_be_empty(saver):
+    first, second = sorted((uuid6(), uuid6()), key=str)
+    at = saver.put(config(), checkpoint({"a": 1}, id=first), FLOW, {})
+    assert id_of(at) == str(first)
+    made = saver.put(config(checkpoint=first), checkpoint({"a": 2}, id=second), FLOW, {})
+    saver.put_writes(config(checkpoint=second), [("a", 3)], "")
+    found = saver.get_tuple(config(checkpoint=second))
+    assert found.checkpoint["id"] == str(second)
+    assert found.pending_writes == [("", "a", 3)]
+    assert id_of(found.parent_config) == str(first)
+    assert ids(saver.list(config(), before=config(checkpoint=second))) == [str(first)]
+    assert saver.get_tuple(made).checkpoint["channel_values"] == {"a": 2}

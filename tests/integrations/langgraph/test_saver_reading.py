@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import tracemalloc
 from typing import Any
+from uuid import UUID
 
 import pytest
 from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.base.id import uuid6
 from tests.integrations.langgraph.saver_data import (
     FLOW,
+    Counting,
     checkpoint,
     config,
     id_of,
@@ -18,7 +20,7 @@ from tests.integrations.langgraph.saver_data import (
     put,
 )
 
-from holdfast import ConflictError, NotFoundError
+from holdfast import ConflictError, NotFoundError, Store
 from holdfast.integrations.langgraph import HoldfastSaver
 
 
@@ -152,6 +154,56 @@ def test_a_listing_is_read_as_it_is_used(tmp_path):
         assert len(list(found)) < 300
 
 
+def _busy(threads=4, steps=60):
+    backend = Counting()
+    saver = HoldfastSaver(Store(backend))
+    at: dict[str, Any] = {}
+    for n in range(steps):
+        for thread in map(str, range(threads)):
+            metadata = {**FLOW, "run_id": f"run {n % 2}"}
+            at[thread] = put(saver, at.get(thread), thread=thread, values={"n": n}, metadata=metadata)
+            saver.put_writes(at[thread], [("n", n)], "task")
+    backend.asked.clear()
+    return saver, backend
+
+
+def test_a_listing_of_everything_reads_writes_by_pages_and_only_of_what_is_meant():
+    saver, backend = _busy()
+    assert list(saver.list(None, filter={"run_id": "none"})) == []
+    assert list(saver.list(None, before=config(checkpoint="0"))) == []
+    rows = 4 * 60 * 2
+    pages = rows // 200 + 1
+    assert backend.asked["reader"] == 2 * pages
+    backend.asked.clear()
+    found = list(saver.list(None))
+    assert len(found) == 4 * 60
+    assert all(
+        each.pending_writes == [("task", "n", each.checkpoint["channel_values"]["n"])] for each in found
+    )
+    assert backend.asked["reader"] < len(found) / 4
+
+
+def test_the_writes_of_runs_that_go_are_found_by_pages():
+    saver, backend = _busy()
+    saver.delete_for_runs(["run 0"])
+    assert backend.asked["reader"] < 4 * 30 / 2
+    assert {each.metadata["run_id"] for each in saver.list(None)} == {"run 1"}
+    assert len(saver.store.find()) == 4 * 30 * 2
+
+
+def test_a_listing_of_everything_finds_writes_in_whatever_order_checkpoints_came(saver):
+    order = [5, 1, 9, 3, 7, 2, 8]
+    for n in order:
+        for namespace in ("", "own"):
+            at = saver.put(config(namespace=namespace), checkpoint({"n": n}, id=str(n)), FLOW, {})
+            saver.put_writes(at, [("n", n)], "task")
+    found = list(saver.list({"configurable": {"thread_id": "t"}}))
+    assert [each.checkpoint["id"] for each in found] == [str(n) for n in reversed(order) for _ in range(2)]
+    assert [each.pending_writes for each in found] == [
+        [("task", "n", int(each.checkpoint["id"]))] for each in found
+    ]
+
+
 def test_what_a_removed_thread_held_is_gone_for_good(saver):
     put(saver, values={"secret": "s" * 5000})
     put(saver, thread="other")
@@ -208,6 +260,26 @@ def test_pruning_takes_calls_of_subgraphs_with_the_checkpoint_that_made_them(sav
     saver.prune(["t"])
     kept = [each.config for each in saver.list({"configurable": {"thread_id": "t"}})]
     assert kept == [early, own, made[5], made[4]]
+
+
+def test_pruning_keeps_a_subgraph_with_a_memory_whose_namespace_is_longer_than_a_key(saver):
+    at = put(saver, values={"n": 1})
+    memory, call = "|".join(["subgraph"] * 100), "|".join(["subgraph:1"] * 100)
+    for namespace in (memory, call):
+        put(saver, namespace=namespace, metadata={**FLOW, "parents": {"": id_of(at)}})
+    put(saver, at, values={"n": 2})
+    saver.prune(["t"])
+    assert saver.get_tuple(config(namespace=memory)) is not None
+    assert saver.get_tuple(config(namespace=call)) is None
+
+
+def test_the_id_of_a_run_may_be_a_uuid_or_its_text(saver):
+    for put_as, asked_as in [(str, str), (str, UUID), (UUID, str), (UUID, UUID)]:
+        run = str(uuid6())
+        at = put(saver, metadata={**FLOW, "run_id": put_as(run)})
+        assert [each.config for each in saver.list(None, filter={"run_id": asked_as(run)})] == [at]
+        saver.delete_for_runs([asked_as(run)])
+        assert list(saver.list(None)) == []
 
 
 def test_a_copied_thread_goes_on_by_itself(saver):

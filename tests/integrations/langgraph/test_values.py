@@ -304,6 +304,18 @@ def test_an_array_of_objects_is_refused_with_its_path(store):
     assert refused.value.details["path"] == "state['a']"
 
 
+def test_stored_text_of_an_array_with_characters_that_there_are_not_is_refused(store):
+    np = pytest.importorskip("numpy")
+    for order in "<>":
+        data = np.array([0x110000, 65], dtype=f"{order}u4").tobytes()
+        stored = {"dtype": f"{order}U1", "shape": [2], "order": "C", "data": data}
+        store.session("s").save({"value": holdfast.Opaque("numpy.ndarray", 1, stored, None)})
+        with pytest.raises(holdfast.StateError) as refused:
+            store.session("s").load()
+        assert refused.value.code is holdfast.ErrorCode.TYPE_MISMATCH
+        assert is_same(kept(store, np.str_("\U0010ffff")), np.str_("\U0010ffff"))
+
+
 _scalars = st.one_of(
     st.none(),
     st.booleans(),

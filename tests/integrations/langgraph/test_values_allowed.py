@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.abc
+import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
@@ -218,6 +219,29 @@ def test_bytes_that_name_code_come_back_as_data_and_import_nothing(place, name, 
         assert len(imports.asked) == asked
 
     assert loaded == hostile
+
+
+IMPORTS = """
+import sys, warnings
+import numpy
+import holdfast
+from holdfast.integrations.langgraph import HoldfastSaver
+
+warnings.simplefilter("ignore")
+with HoldfastSaver("memory:") as saver:
+    session = saver.store.session("s")
+    names = ["numpy.f2py", "numpy.matlib", "numpy.testing", "numpy.ctypeslib", "numpy.ma", "numpy.load"]
+    session.save([holdfast.Opaque(name, 1, {}, None) for name in names])
+    loaded = session.load()
+    assert [each.name for each in loaded] == names
+    print(sorted(each for each in sys.modules if each in ("numpy.f2py", "numpy.testing", "numpy.matlib")))
+"""
+
+
+def test_a_name_of_a_part_of_numpy_imports_nothing():
+    pytest.importorskip("numpy")
+    ran = subprocess.run([sys.executable, "-c", IMPORTS], capture_output=True, text=True, check=False)
+    assert (ran.stdout.strip(), ran.returncode) == ("[]", 0), ran.stderr
 
 
 MALFORMED: dict[str, list[Any]] = {

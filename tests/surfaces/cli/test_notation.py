@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import random
+import re
 from collections import Counter, OrderedDict, defaultdict, deque
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -64,6 +65,9 @@ def shown(value, width=60, limits=None):
         (..., "Ellipsis"),
         (Opaque("acme.Plan", 2, {"goal": "x"}), '<acme.Plan v2 {"goal": "x"}>'),
         (Opaque("\x1b]0;", 1, ()), r"<\x1b]0; v1 ()>"),
+        (Opaque("acme.Pair", 1, (1,)), "<acme.Pair v1 (1,)>"),
+        (Opaque("acme.Color", 1, "red"), '<acme.Color v1 "red">'),
+        (Opaque("acme.Box", 1, Opaque("acme.Plan", 2, [])), "<acme.Box v1 <acme.Plan v2 []>>"),
     ],
 )
 def test_each_type_has_its_mark(value, text):
@@ -91,6 +95,87 @@ def test_what_does_not_fit_a_line_is_laid_out():
             "}",
         ]
     )
+
+
+def test_objects_that_do_not_fit_a_line_are_laid_out_like_their_data():
+    said = Opaque("langchain.AIMessage", 1, {"content": "x" * 40, "id": "m-1"})
+    numbers = Opaque("acme.Numbers", 3, list(range(30)))
+    state = [said, numbers, Opaque("acme.Box", 1, said), Opaque("acme.Text", 1, "y" * 50)]
+
+    assert shown(state, 44).splitlines() == [
+        "[",
+        "  <langchain.AIMessage v1 {",
+        f'    "content": "{"x" * 40}",',
+        '    "id": "m-1",',
+        "  }>,",
+        "  <acme.Numbers v3 [",
+        "    0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11,",
+        "    12, 13, 14, 15, 16, 17, 18, 19, 20, 21,",
+        "    22, 23, 24, 25, 26, 27, 28, 29,",
+        "  ]>,",
+        "  <acme.Box v1",
+        "    <langchain.AIMessage v1 {",
+        f'      "content": "{"x" * 40}",',
+        '      "id": "m-1",',
+        "    }>",
+        "  >,",
+        f'  <acme.Text v1 "{"y" * 50}">,',
+        "]",
+    ]
+
+
+def test_the_names_of_short_fields_are_shown_where_they_need_lines():
+    numbers = {f"n{number}": number for number in range(12)}
+
+    assert shown(Opaque("acme.N", 1, numbers), 30).splitlines()[:3] == [
+        "<acme.N v1 {",
+        '  "n0": 0,',
+        '  "n1": 1,',
+    ]
+
+
+def test_limits_hold_inside_objects():
+    notation = Notation(60, Limits(items=2, depth=2))
+    deep = Opaque("acme.A", 1, [Opaque("acme.B", 1, {"x": Opaque("acme.C", 1, {"y": 1})})])
+    boxed = Opaque("acme.A", 1, Opaque("acme.B", 1, Opaque("acme.C", 1, Opaque("acme.D", 1, 1))))
+
+    assert list(notation.lines(deep)) == ['<acme.A v1 [<acme.B v1 {"x": <acme.C v1 {… 1 inside}>}>]>']
+    assert list(notation.lines(boxed)) == ["<acme.A v1 <acme.B v1 <acme.C v1 … 1 inside>>>"]
+    assert notation.cut
+    assert "".join(notation.lines(Opaque("acme.L", 1, [1, 2, 3]))) == "<acme.L v1 [1, 2, … 1 more]>"
+
+
+@given(
+    st.recursive(
+        st.integers() | st.text("ab", max_size=30),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(st.text("ab"), inner, max_size=3)
+            | inner.map(lambda data: Opaque("t.T", 1, data))
+        ),
+    ),
+    st.sampled_from([10, 30, 100]),
+)
+def test_no_line_ends_with_a_blank_and_layout_changes_nothing_else(value, width):
+    lines = list(Notation(width).lines(value))
+
+    assert not [line for line in lines if line != line.rstrip()]
+
+    # With blanks and the commas before a closing bracket left out, it is what stands on one line.
+    def bare(text):
+        return re.sub(r",(?=[\]})>])", "", text.replace(" ", "").replace("\n", ""))
+
+    assert bare("".join(lines)) == bare(shown(value, 10**6))
+
+
+def test_objects_in_objects_thousands_of_levels_deep_are_written_without_recursion():
+    value = Opaque("t.T", 1, 1)
+    for _ in range(5_000):
+        value = Opaque("t.T", 1, value)
+
+    text = shown(value)
+
+    assert text.count("<") == text.count(">") == 5_001
 
 
 LITERALS = st.recursive(

@@ -183,6 +183,34 @@ def test_a_part_that_is_not_there_is_named_with_its_nearest_keys(run, home, path
     assert near == (["steps"] if "steps?" in hint else [])
 
 
+@pytest.mark.parametrize(
+    ("path", "offered"),
+    [
+        ("notes[-1]", ["values.notes"]),
+        ("count", ["values.count"]),
+        ("plan.x.to do", ["plan.x.first['to do']"]),
+        # In two places, and neither is more likely; deeper down than one level; misspelt.
+        ("twice", []),
+        ("deep", []),
+        ("notse", []),
+        ("valuse", ["values"]),
+    ],
+)
+def test_a_part_one_level_further_down_is_offered(run, home, path, offered):
+    with holdfast.open(place(home)) as store:
+        values = {"notes": [1], "count": 3, "twice": 1, "more": {"deep": 1}}
+        plan = {"x": {"first": {"to do": 1}, "then": [{"to do": 2}]}, "twice": 2}
+        store.session().save({"values": values, "versions": {"notes": 7}, "plan": plan})
+
+    result = run("show", "--path", path, "--json")
+
+    assert result.exit_code == 4
+    error = json.loads(result.stderr)["error"]
+    assert error["candidates"] == offered
+    assert error["hint"].startswith(f"did you mean {offered[0]}?" if offered else "its keys are")
+    assert not offered or run("show", "--path", offered[0]).exit_code == 0
+
+
 def test_many_keys_are_not_all_listed_and_hostile_ones_stay_text(run, home):
     with holdfast.open(place(home)) as store:
         store.session().save({**{f"key-{n:03}": n for n in range(40)}, "\x1b[31m": 1})

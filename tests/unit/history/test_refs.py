@@ -87,6 +87,11 @@ def session(store, clock):
         ("2026-11-15T17~1", "name", "2026-11-15T17", 1, None),
         ("20261115", "name", "20261115", 0, None),
         ("tag:a@b", "tag", "a@b", 0, None),
+        ("key:/ 1f1e-6fea", "key", "/ 1f1e-6fea", 0, None),
+        ("key:/ 1f1e~2", "key", "/ 1f1e", 2, None),
+        ("key:a~b~", "key", "a~b", 1, None),
+        ("key:run@{now}", "key", "run@{now}", 0, None),
+        ("key:tag:a#4..b", "key", "tag:a#4..b", 0, None),
     ],
 )
 def test_the_grammar_of_refs_with_times(text, kind, value, back, when):
@@ -458,6 +463,7 @@ def test_an_ambiguous_prefix_says_what_each_candidate_is(session, monkeypatch):
             "s.log() (holdfast list) shows what there is",
             [],
         ),
+        ("key:/ a", "no checkpoint has the key '/ a'", "s.log() (holdfast list) shows what there is", []),
         ("mian", "there is no branch 'mian'", "did you mean 'main'?", ["main", "main-1"]),
         ("good", "there is no branch 'good'", "did you mean 'tag:good'?", ["tag:good"]),
         (
@@ -476,6 +482,26 @@ def test_a_ref_that_names_nothing_says_what_there_is(session, store, ref, says, 
     assert says in str(caught.value)
     assert caught.value.hint.startswith(hint)
     assert caught.value.details["candidates"] == candidates
+
+
+def test_a_key_is_a_ref_to_its_checkpoint_in_this_session_alone(session, store):
+    first = session.save({"m": 1}, key="/ 1f1e")
+    store.session("other").save({}, key="/ 2f2e")
+    second = session.save({"m": 2}, key="/ 1f1e task 0")
+
+    assert session.load("key:/ 1f1e") == {"m": 1}
+    assert session.checkpoint("key:/ 1f1e task 0").id == second.id
+    assert [row.id for row in session.log("key:/ 1f1e..")] == [second.id]
+    assert session.checkpoint("key:/ 1f1e task 0~").id == first.id
+    for ref in ("key:/ 2f2e", "key:/ 1f1", "key:1f1e", "key:/ 1F1E"):
+        with pytest.raises(NotFoundError, match="no checkpoint has the key"):
+            session.checkpoint(ref)
+    session.delete("key:/ 1f1e")
+    with pytest.raises(NotFoundError, match="any more: it was removed"):
+        session.checkpoint("key:/ 1f1e")
+    with pytest.raises(InvalidInputError) as caught:
+        session.checkpoint("key:")
+    assert caught.value.code is ErrorCode.BAD_NAME
 
 
 def test_a_ref_of_another_session_says_which(session, store):

@@ -197,6 +197,48 @@ class TestChildren:
         assert type(decode_value(encode_value(later(1), parent), parent)) is later
 
 
+class TestOtherNames:
+    def test_a_class_that_gives_way_is_stored_as_the_parent_has_it_once_it_has(self):
+        parent, cls = TypeRegistry(), new_class("one")
+        child = parent.child()
+        child.register(cls, name="one.met")
+        child.give_way(cls)
+        before = encode_value(cls(1), child)
+        assert decode_value(before, TypeRegistry()).name == "one.met"
+        parent.register(cls)
+        after = encode_value(cls(1), child)
+
+        assert decode_value(after, TypeRegistry()).name == parent.by_class(cls).name  # type: ignore[union-attr]
+        assert decode_value(before, child) == decode_value(after, child) == cls(1)
+
+    def test_a_class_that_does_not_give_way_stays_as_it_is(self):
+        parent, cls = TypeRegistry(), new_class("one")
+        child = parent.child()
+        child.register(cls, name="mine")
+        parent.register(cls)
+
+        assert child.by_class(cls).name == "mine"  # type: ignore[union-attr]
+
+    def test_another_name_is_a_class_s_only_until_one_has_it_for_its_own(self):
+        parent, one, two = TypeRegistry(), new_class("one"), new_class("two")
+        child = parent.child()
+        child.register(one, name="first")
+        stored = encode_value(Opaque("other", 1, {"a": 1}), child)
+        assert child.adopt("other", one)
+        assert decode_value(stored, child) == one(1)
+        parent.register(two, name="other")
+
+        assert decode_value(stored, child) == two(1)
+        assert type(decode_value(encode_value(two(2), child), child)) is two
+
+    def test_nothing_is_adopted_that_is_not_registered(self):
+        types, cls = TypeRegistry(), new_class("one")
+        assert not types.adopt("other", cls)
+        types.replace(cls, repr)
+        assert not types.adopt("other", cls)
+        assert not types.adopt("one.nothing")
+
+
 class TestDecorator:
     @pytest.fixture(autouse=True)
     def _forget(self, monkeypatch):

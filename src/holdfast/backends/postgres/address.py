@@ -87,6 +87,28 @@ def parse(url: str) -> Address:
     return Address(parameters, schema)
 
 
+def parse_keywords(text: str) -> Address:
+    """Take libpq's other form apart, `host=... password=... dbname=...`.
+
+    Raises:
+        InvalidInputError: It is not of that form (`bad-url`). The text of it is not repeated.
+    """
+    if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
+        raise _bad_keywords("it holds a character that it cannot")
+    try:
+        parameters = {name: str(value) for name, value in conninfo_to_dict(text).items() if value is not None}
+    except psycopg.Error:
+        parameters = None
+    if parameters is None:
+        # Outside of the except block, for the same reason as in `_parsed`.
+        raise _bad_keywords("a part of it is malformed, or no keyword of PostgreSQL's")
+    # What is shown has both. libpq would read a whole address, with its password, out of the name of a database.
+    if any(sign in parameters.get(name, "") for name in ("host", "dbname") for sign in ("@", "=", "://")):
+        raise _bad_keywords("its host or dbname is no plain name")
+    _check_ports(parameters.get("port", ""))
+    return Address(parameters, DEFAULT_SCHEMA)
+
+
 def _split(rest: str) -> tuple[str, str]:
     """What comes before the options, and the options; as libpq sees it, for which a `?` may be in a password."""
     at, slash = rest.find("@"), rest.find("/")
@@ -157,6 +179,14 @@ def _secrets(parameters: Mapping[str, str], shown: str) -> list[str]:
     # A password that is also a name, as `postgres` often is, would make messages unreadable and hide nothing.
     secret = {value for value in values if len(value) >= _SHORTEST_SECRET and value not in shown}
     return sorted(secret | {quote(value, safe="") for value in secret}, key=len, reverse=True)
+
+
+def _bad_keywords(why: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"the connection string of a PostgreSQL database cannot be used: {why}",
+        code=ErrorCode.BAD_URL,
+        hint="write host=... port=... dbname=... user=... password=..., with '...' around a value that has spaces",
+    )
 
 
 def _bad_schema(why: str) -> InvalidInputError:

@@ -275,6 +275,12 @@ class SqliteBackend:
         self._pool.close()
         self._unverified.close()
 
+    def has_open(self, file: tuple[int, int]) -> bool:
+        """Whether this is the file of the store, or one of the two beside it, and a connection may be open."""
+        if not (self._pool.is_in_use or self._unverified.is_in_use):
+            return False
+        return file in [place.identity(self._path + end) for end in ("", "-wal", "-shm")]
+
     def before_fork(self) -> None:
         """Close every connection: SQLite's locks do not survive a fork."""
         self._pool.before_fork()

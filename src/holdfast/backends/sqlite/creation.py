@@ -7,6 +7,7 @@ finished; anything else that does not carry our mark is left alone.
 
 from __future__ import annotations
 
+import shlex
 import time
 from pathlib import Path
 
@@ -51,7 +52,7 @@ def is_store(connection: apsw.Connection, path: str) -> bool:
         is_scrap = size > 0 and pages == 0 and Path(path).stat().st_size == size
         if application == version == tables == 0 and not is_scrap:
             return False
-        raise _not_a_store(path)
+        raise _langgraphs(path) if _is_langgraphs(connection) else _not_a_store(path)
     check_checksums(connection, path)
     if version > VERSION_BASE + FORMAT:
         raise too_new(path, version - VERSION_BASE)
@@ -118,6 +119,18 @@ def _mark(path: str) -> int:
         return 0
     finally:
         file.xClose()
+
+
+def _is_langgraphs(connection: apsw.Connection) -> bool:
+    columns = fetch(connection, "SELECT name FROM pragma_table_info('checkpoints')")
+    return {"thread_id", "checkpoint_ns", "checkpoint_id"} <= {name for (name,) in columns}
+
+
+def _langgraphs(path: str) -> HoldfastError:
+    command = f"holdfast import-langgraph --store NEW {shlex.quote(path)}"
+    return not_a_store(
+        path, hint=f"LangGraph's SqliteSaver made it; this brings its threads into a store: {command}"
+    )
 
 
 def _not_a_store(path: str) -> HoldfastError:

@@ -95,6 +95,11 @@ class Pool:
         if self._closed:
             raise store_closed(self._url)
 
+    @property
+    def is_in_use(self) -> bool:
+        """Whether there may be a connection: it is open, or was closed while somebody had one."""
+        return not self._closed or bool(self._taken)
+
     def close(self) -> None:
         """Close what is idle now, and the rest when it is given back."""
         with self._changed:

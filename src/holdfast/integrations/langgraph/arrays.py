@@ -37,7 +37,10 @@ def array_name(cls: type) -> str:
 def class_named(name: str) -> type | None:
     """The class whose objects are stored under a name, where numpy has been imported."""
     numpy = sys.modules.get("numpy")
-    found = getattr(numpy, name.removeprefix(_PREFIX), None) if name.startswith(_PREFIX) else None
+    if numpy is None or not name.startswith(_PREFIX):
+        return None
+    # What numpy has at hand, not what it would import when asked for: the name comes from stored bytes.
+    found = vars(numpy).get(name.removeprefix(_PREFIX))
     return found if isinstance(found, type) and is_array_class(found) else None
 
 
@@ -62,8 +65,19 @@ def kept_array(cls: type[Any]) -> Kept:
     def decode(data: Any) -> Any:
         if not _PLAIN_TYPE.fullmatch(data["dtype"]):
             raise mismatch(cls, "it is of no plain type")
+        if data["dtype"][1] == "U" and not _is_text(numpy, data):
+            raise mismatch(cls, "its text has characters that there are not")
         # A copy, because the bytes belong to the state, and could not be written to.
         flat = numpy.frombuffer(data["data"], dtype=numpy.dtype(data["dtype"])).copy()
         return flat.reshape(data["shape"], order=data["order"]) if cls is numpy.ndarray else flat[0]
 
     return Kept(encode, decode)
+
+
+def _is_text(numpy: Any, data: Any) -> bool:
+    """Whether text of a fixed width, which is four bytes a character, has only characters that Python can hold."""
+    if len(data["data"]) % 4:
+        # Of no whole number of characters, which numpy says itself.
+        return True
+    order = ">" if data["dtype"][0] == ">" else "<"
+    return not (numpy.frombuffer(data["data"], dtype=f"{order}u4") > sys.maxunicode).any()

@@ -48,7 +48,7 @@ def checkpoint_key(namespace: str, checkpoint_id: str) -> str:
 
 def writes_prefix(namespace: str, checkpoint_id: str, task_id: str) -> str:
     """What the keys of the writes of one task on a checkpoint begin with; `writes_key` adds the number."""
-    return f"{checkpoint_key(namespace, checkpoint_id)} {_id(task_id, 'task_id')} "
+    return f"{checkpoint_key(namespace, checkpoint_id)} {_id(task_id, 'task_id', least=0)} "
 
 
 def writes_key(prefix: str, number: int) -> str:
@@ -135,13 +135,13 @@ def _digest(text: str) -> str:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
-def _id(text: str, name: str) -> str:
+def _id(text: str, name: str, *, least: int = 1) -> str:
     part = escaped(text)
-    if not part or len(part.encode()) > _LONGEST_ID:
+    if not least <= len(part.encode()) <= _LONGEST_ID:
         raise InvalidInputError(
             f"{name} cannot be {text[:60]!r}",
             code=ErrorCode.BAD_NAME,
-            hint=f"use 1 to {_LONGEST_ID} characters; blanks and control characters count three each",
+            hint=f"use {least} to {_LONGEST_ID} bytes of UTF-8; blanks and control characters count three each",
             argument=name,
         )
     return part

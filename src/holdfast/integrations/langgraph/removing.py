@@ -13,7 +13,8 @@ from holdfast import Checkpoint as Saved
 from holdfast import NotFoundError, Session, Store
 from holdfast.integrations.langgraph import keys
 from holdfast.integrations.langgraph.delta import COUNTERS, needed
-from holdfast.integrations.langgraph.ranges import Group, groups, loaded, one
+from holdfast.integrations.langgraph.ranges import Group, Walks, groups, loaded
+from holdfast.integrations.langgraph.tuples import run_text
 
 _PAGE = 500
 
@@ -26,9 +27,10 @@ def forget_thread(store: Store, thread: str) -> None:
 def forget_runs(store: Store, run_ids: Sequence[str]) -> list[str]:
     """Remove the checkpoints of runs, with their writes, from all threads; which threads those are."""
     unwanted: dict[str, dict[str, Saved]] = defaultdict(dict)
-    for run_id in dict.fromkeys(run_ids):
-        for saved in _of_run(store, run_id):
-            group = one(store.session(saved.session), saved.key or "")
+    for run_id in dict.fromkeys(map(run_text, run_ids)):
+        walks = Walks(store)
+        for saved, key in _of_run(store, run_id):
+            group = walks.group_of(saved, key)
             if group is not None:
                 unwanted[saved.session].update((each.id, each) for each in (group.checkpoint, *group.writes))
     for thread, found in unwanted.items():
@@ -37,22 +39,26 @@ def forget_runs(store: Store, run_ids: Sequence[str]) -> list[str]:
 
 
 def keep_latest(store: Store, thread: str) -> None:
-    """Remove all but the latest checkpoint of each namespace, what those are rebuilt from, and all their writes.
+    """Remove all but the latest checkpoint of each namespace, and what is pinned, with their writes.
 
-    The namespace of one call of a subgraph goes with the checkpoint of the root that the call was made from. Writes
-    without a checkpoint stay: it may be on its way.
+    What is kept is kept with what it is rebuilt from. Whoever pins a checkpoint, or writes, wants to have it. The
+    namespace of one call of a subgraph goes with the checkpoint of the root that the call was made from. Writes without
+    a checkpoint stay: it may be on its way.
     """
     session = store.session(thread)
     latest: dict[str, Group] = {}
+    pinned: list[Group] = []
     ids: dict[str, Saved] = {}
     for group in groups(session, *keys.THREAD_RANGE, first=_PAGE):
         latest.setdefault(_namespace_part(group), group)
+        if group.checkpoint.pinned or any(each.pinned for each in group.writes):
+            pinned.append(group)
         ids.update((each.id, each) for each in (group.checkpoint, *group.writes))
     root = latest.get("/")
     for part, group in list(latest.items()):
-        if root is not None and _is_past_call(session, group, root):
+        if root is not None and _is_past_call(store, session, group, root):
             del latest[part]
-    for group in latest.values():
+    for group in (*latest.values(), *pinned):
         for kept in _kept_with(store, session, group):
             for each in (kept.checkpoint, *kept.writes):
                 ids.pop(each.id, None)
@@ -72,32 +78,42 @@ def _kept_with(store: Store, session: Session, group: Group) -> Iterator[Group]:
         yield from needed(store, session, namespace, state["parent"], missing)
 
 
-def _is_past_call(session: Session, group: Group, root: Group) -> bool:
+def _is_past_call(store: Store, session: Session, group: Group, root: Group) -> bool:
     """Whether it is of a call of a subgraph that an earlier checkpoint of the root made.
 
     The namespace of a call has the id of its task after a colon. One whose root is not stored is left alone: it may be
     on its way.
     """
-    if group.key.namespace is not None and ":" not in group.key.namespace:
-        return False
     caller = (group.checkpoint.metadata.get("parents") or {}).get("")
     if not isinstance(caller, str) or caller == root.key.checkpoint_id:
         return False
+    if ":" not in _namespace_of(store, group):
+        return False
     return bool(session.keyed(*keys.checkpoint_range(keys.checkpoint_key("", caller)), limit=1))
+
+
+def _namespace_of(store: Store, group: Group) -> str:
+    """The namespace; of one that the key has only the hash of, as the state says."""
+    if group.key.namespace is not None:
+        return group.key.namespace
+    for _, state, _ in loaded(store, [group._replace(writes=[])]):
+        return str(state["checkpoint_ns"])
+    # Gone in this moment, so that there is nothing to decide: as one that is no call it is left alone.
+    return ""
 
 
 def _namespace_part(group: Group) -> str:
     return group.key.owner.partition(" ")[0]
 
 
-def _of_run(store: Store, run_id: str) -> Iterator[Saved]:
+def _of_run(store: Store, run_id: str) -> Iterator[tuple[Saved, keys.Key]]:
     before: Saved | None = None
     while True:
         rows = store.find(metadata={"run_id": run_id}, before=before, limit=_PAGE)
         for row in rows:
             key = keys.parse(row.key)
             if key is not None and key.task_id is None:
-                yield row
+                yield row, key
         if len(rows) < _PAGE:
             return
         before = rows[-1]

@@ -2,23 +2,22 @@
 
 It is thin: `configs` says what is meant, `tuples` and `pending` turn LangGraph's data into states and back, `threads`
 writes them, `ranges` finds them again, `delta` and `removing` do what their names say. Each method is there twice; the
-async one does what the other does in a worker thread, except that whatever is saved becomes bytes before the first
-await, on the thread that owns it.
+async one does what the other does in a worker thread (see `workers`), except that whatever is saved becomes bytes
+before the first await, on the thread that owns it.
 """
 
 from __future__ import annotations
 
 import builtins
 import random
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import anyio
-import anyio.to_thread
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
     BaseCheckpointSaver,
@@ -30,17 +29,20 @@ from langgraph.checkpoint.base import (
 )
 
 import holdfast
-from holdfast import ConflictError, ErrorCode, InvalidInputError, Store
-from holdfast.integrations.langgraph import configs, delta, keys, pending, removing, tuples, values
-from holdfast.integrations.langgraph.ranges import Group, arrivals, groups, loaded
+from holdfast import Checkpoint as Saved
+from holdfast import ConflictError, ErrorCode, InvalidInputError, NotFoundError, Store
+from holdfast.integrations.langgraph import configs, delta, keys, pending, removing, tuples, values, workers
+from holdfast.integrations.langgraph.closing import closed
+from holdfast.integrations.langgraph.ranges import Group, arrivals, groups, loaded, one
 from holdfast.integrations.langgraph.threads import Line, Threads, WritesLine
-
-_T = TypeVar("_T")
 
 _STRATEGIES = ("keep_latest", "delete")
 
 _ASYNC_PAGE = 8
 """Checkpoints that an async listing fetches in one hop to a worker thread."""
+
+_LOOKS = 100
+"""Another process has to remove what was found each time, so this many in a row mean something else."""
 
 
 class HoldfastSaver(BaseCheckpointSaver[Any]):
@@ -53,11 +55,11 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
 
     Args:
         store: A store, which stays open when the saver is closed; or where to open one, as for `holdfast.open`.
-        types: Classes of your own whose objects may be loaded. What this program puts is known without that; this is
-            for a process that loads before it puts.
+        types: The state of your graph, and any further classes of your own whose objects may be loaded: all that a
+            schema names are meant. What this program puts is known without that; this is for one that loads first.
     """
 
-    def __init__(self, store: Store | str | Path | None = None, *, types: Iterable[type] = ()) -> None:
+    def __init__(self, store: Store | str | Path | None = None, *, types: Iterable[Any] = ()) -> None:
         super().__init__()
         self._owned = not isinstance(store, Store)
         self._store = store if isinstance(store, Store) else holdfast.open(store)
@@ -67,7 +69,7 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
 
     @classmethod
     def open(
-        cls, target: str | Path | None = None, *, types: Iterable[type] = (), **options: Any
+        cls, target: str | Path | None = None, *, types: Iterable[Any] = (), **options: Any
     ) -> HoldfastSaver:
         """Open a store for a saver of its own, with the options of `holdfast.open`; `close` closes it."""
         saver = cls(holdfast.open(target, **options), types=types)
@@ -83,6 +85,8 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
         """Close the store, if the saver opened it."""
         if self._owned:
             self._store.close()
+            self._store = closed(self._store)
+            self._threads, self._owned = Threads(self._store), False
 
     def put(
         self,
@@ -98,7 +102,7 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
             InvalidInputError: Something in it cannot be kept; the message has the path.
         """
         line, entry = self._entry(config, checkpoint, metadata)
-        _write(line.encode, entry.state, partial(line.put, entry=entry))
+        workers.write(line.encode, entry.state, partial(line.put, entry=entry))
         return configs.config_for(line.session.id, configs.namespace_of(config), entry.id)
 
     async def aput(
@@ -110,7 +114,7 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
     ) -> RunnableConfig:
         """See `put`."""
         line, entry = self._entry(config, checkpoint, metadata)
-        await _awrite(line.encode, entry.state, partial(line.put, entry=entry))
+        await workers.awrite(line.encode, entry.state, partial(line.put, entry=entry))
         return configs.config_for(line.session.id, configs.namespace_of(config), entry.id)
 
     def put_writes(
@@ -119,7 +123,7 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
         """Save what a task wrote on a checkpoint. See `BaseCheckpointSaver.put_writes`."""
         if writes:
             line, prefix, state = self._call(config, writes, task_id, task_path)
-            _write(line.encode, state, partial(line.append, prefix=prefix, state=state))
+            workers.write(line.encode, state, partial(line.append, prefix=prefix, state=state))
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
@@ -127,7 +131,7 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
         """See `put_writes`."""
         if writes:
             line, prefix, state = self._call(config, writes, task_id, task_path)
-            await _awrite(line.encode, state, partial(line.append, prefix=prefix, state=state))
+            await workers.awrite(line.encode, state, partial(line.append, prefix=prefix, state=state))
 
     def _entry(
         self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata
@@ -148,13 +152,12 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return the checkpoint that `config` names, or the latest. See `BaseCheckpointSaver.get_tuple`."""
         checkpoint_id = configs.checkpoint_of(config)
-        for group, state, writes in loaded(self._store, islice(self._named(config), 1)):
-            return tuples.tuple_of(group, state, writes, config=config if checkpoint_id else None)
-        return None
+        found = self._chosen(config)
+        return None if found is None else tuples.tuple_of(*found, config=config if checkpoint_id else None)
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """See `get_tuple`."""
-        return await _run(partial(self.get_tuple, config))
+        return await workers.run(partial(self.get_tuple, config))
 
     def list(
         self,
@@ -171,11 +174,9 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
         """
         if limit is not None and limit <= 0:
             return
-        wanted = filter or {}
-        found = self._listed(config, None if before is None else configs.checkpoint_of(before))
-        if wanted:
-            found = (group for group in found if tuples.may_match(group.checkpoint, wanted))
-        else:
+        wanted = tuples.plain_run(filter or {})
+        found = self._listed(config, None if before is None else configs.checkpoint_of(before), wanted)
+        if not wanted:
             found = islice(found, limit)
         for group, state, writes in loaded(self._store, found):
             made = tuples.tuple_of(group, state, writes)
@@ -197,7 +198,7 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
     ) -> AsyncIterator[CheckpointTuple]:
         """See `list`."""
         found = self.list(config, filter=filter, before=before, limit=limit)
-        while page := await _run(lambda: builtins.list(islice(found, _ASYNC_PAGE))):
+        while page := await workers.run(lambda: builtins.list(islice(found, _ASYNC_PAGE))):
             for each in page:
                 yield each
 
@@ -207,17 +208,34 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
         """Return what delta channels are rebuilt from. See `BaseCheckpointSaver.get_delta_channel_history`."""
         if not channels:
             return {}
-        parent = None
-        for _, state, _ in loaded(self._store, islice(self._named(config), 1)):
-            parent = state["parent"]
         session = self._store.session(configs.thread_of(config))
-        return delta.history(self._store, session, configs.namespace_of(config), parent, channels)
+        for _ in range(_LOOKS):
+            chosen = self._chosen(config)
+            parent = None if chosen is None else chosen[1]["parent"]
+            found = delta.history(self._store, session, configs.namespace_of(config), parent, channels)
+            # A way that does not lead to a value may have been cut off while it was gone: then it began at one that is
+            # not there any more.
+            is_whole = all("seed" in each for each in found.values())
+            if chosen is None or is_whole or one(session, chosen[0].key.owner) is not None:
+                return found
+        raise ConflictError.session_changed(session.id)
 
     async def aget_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
         """See `get_delta_channel_history`."""
-        return await _run(partial(self.get_delta_channel_history, config=config, channels=channels))
+        return await workers.run(partial(self.get_delta_channel_history, config=config, channels=channels))
+
+    def _chosen(self, config: RunnableConfig) -> tuple[Group, Any, builtins.list[Any]] | None:
+        """The checkpoint that is named, or the latest, with its state and those of its writes."""
+        for _ in range(_LOOKS):
+            group = next(self._named(config), None)
+            if group is None:
+                return None
+            for each in loaded(self._store, [group]):
+                return each
+            # Removed for good since its record was read. There may be a later one, which it was removed for.
+        raise ConflictError.session_changed(configs.thread_of(config))
 
     def _named(self, config: RunnableConfig) -> Iterator[Group]:
         """The checkpoint that is named; without a name, those of the namespace, the latest first."""
@@ -227,23 +245,29 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
             return groups(session, *keys.namespace_range(namespace))
         return groups(session, *keys.checkpoint_range(keys.checkpoint_key(namespace, checkpoint_id)))
 
-    def _listed(self, config: RunnableConfig | None, before: str | None) -> Iterator[Group]:
+    def _listed(
+        self, config: RunnableConfig | None, before: str | None, wanted: Mapping[str, Any]
+    ) -> Iterator[Group]:
+        """The checkpoints that may be meant, as far as their records say."""
         thread = None if config is None else configs.thread_of(config)
         namespace = None if config is None else configs.listed_namespace(config)
         named = None if config is None else configs.checkpoint_of(config)
-        if thread is not None and namespace is not None and named is None:
-            return groups(self._store.session(thread), *keys.namespace_range(namespace, before=before))
-        if thread is not None and namespace is not None and named is not None:
-            key = keys.checkpoint_key(namespace, named)
-            found = groups(self._store.session(thread), *keys.checkpoint_range(key))
+
+        def is_meant(key: keys.Key, saved: Saved) -> bool:
+            return (
+                named in (None, key.checkpoint_id)
+                and (before is None or key.checkpoint_id < before)
+                and (not wanted or tuples.may_match(saved, wanted))
+            )
+
+        if thread is None or namespace is None:
+            return arrivals(self._store, thread, is_meant)
+        if named is None:
+            start, stop = keys.namespace_range(namespace, before=before)
         else:
-            found = arrivals(self._store, thread)
-        return (
-            group
-            for group in found
-            if named in (None, group.key.checkpoint_id)
-            and (before is None or group.key.checkpoint_id < before)
-        )
+            start, stop = keys.checkpoint_range(keys.checkpoint_key(namespace, named))
+        found = groups(self._store.session(thread), start, stop)
+        return (group for group in found if is_meant(group.key, group.checkpoint))
 
     def delete_thread(self, thread_id: str) -> None:
         """Remove a thread for good. See `BaseCheckpointSaver.delete_thread`."""
@@ -253,7 +277,7 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
 
     async def adelete_thread(self, thread_id: str) -> None:
         """See `delete_thread`."""
-        await _run(partial(self.delete_thread, thread_id))
+        await workers.run(partial(self.delete_thread, thread_id))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Remove the checkpoints of runs from all threads, for good. See `BaseCheckpointSaver.delete_for_runs`."""
@@ -262,7 +286,7 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
         """See `delete_for_runs`."""
-        await _run(partial(self.delete_for_runs, run_ids))
+        await workers.run(partial(self.delete_for_runs, run_ids))
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy a thread, all of it, to a new one. See `BaseCheckpointSaver.copy_thread`.
@@ -273,11 +297,16 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
         """
         source, target = configs.thread_text(source_thread_id), configs.thread_text(target_thread_id)
         self._threads.drop(target)
-        self._store.copy_session(source, target)
+        try:
+            self._store.copy_session(source, target)
+        except NotFoundError as error:
+            hint = "look for it with list(None); ids are compared letter by letter"
+            message = f"there is no thread {source!r}"
+            raise NotFoundError(message, code=error.code, hint=hint, **error.details) from None
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """See `copy_thread`."""
-        await _run(partial(self.copy_thread, source_thread_id, target_thread_id))
+        await workers.run(partial(self.copy_thread, source_thread_id, target_thread_id))
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Remove all but the latest checkpoints of threads, or everything. See `BaseCheckpointSaver.prune`.
@@ -301,7 +330,7 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """See `prune`."""
-        await _run(partial(self.prune, thread_ids, strategy=strategy))
+        await workers.run(partial(self.prune, thread_ids, strategy=strategy))
 
     def get_next_version(self, current: Any, channel: None) -> Any:  # noqa: ARG002 - LangGraph's name
         """Count on: nothing is found by a version here. A thread that came with text versions goes on with those."""
@@ -343,35 +372,10 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
     ) -> None:
         # A cancelled task still gives its connections back.
         with anyio.CancelScope(shield=True):
-            await _run(self.close)
+            await workers.run(self.close)
 
     def __repr__(self) -> str:
         return f"<HoldfastSaver {self._store.url}>"
-
-
-def _write(encode: Callable[[Any], Any], state: Any, write: Callable[[Any], None]) -> None:
-    try:
-        write(encode(state))
-    except ConflictError as conflict:
-        if conflict.code is not ErrorCode.CHUNKS_GONE:
-            raise
-        # What the last save left in the store was removed since: this time all of it is sent.
-        write(encode(state))
-
-
-async def _awrite(encode: Callable[[Any], Any], state: Any, write: Callable[[Any], None]) -> None:
-    encoded = encode(state)
-    try:
-        await _run(partial(write, encoded))
-    except ConflictError as conflict:
-        if conflict.code is not ErrorCode.CHUNKS_GONE:
-            raise
-        # As above; on this thread again, where nobody else changes the state meanwhile.
-        await _run(partial(write, encode(state)))
-
-
-async def _run(operation: Callable[[], _T]) -> _T:
-    return await anyio.to_thread.run_sync(operation)
 
 
 def _several(ids: Sequence[str], name: str) -> Sequence[str]:

@@ -4,6 +4,8 @@ A put that continues the last one is one commit, because the Session knows what 
 put names its parent, and where the Session does not stand on that, the parent is looked up. A put whose parent is the
 head of a branch continues that branch; any other begins a new one there, so that two children of one checkpoint are
 both kept. LangGraph calls from several threads at once, and each line of work takes one at a time.
+
+The branch that people are on (`@` of the command line) follows the root namespace: it should show what the graph shows.
 """
 
 from __future__ import annotations
@@ -11,12 +13,16 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
+from contextlib import suppress
+from datetime import datetime
 from typing import Any
 
 from holdfast import Checkpoint as Saved
 from holdfast import ConflictError, ErrorCode, NotFoundError, Session, Store
 from holdfast.integrations.langgraph import keys
+from holdfast.integrations.langgraph.describing import writes_message, writes_status
 from holdfast.integrations.langgraph.pending import may_replace
+from holdfast.integrations.langgraph.places import in_channels, in_writes
 from holdfast.integrations.langgraph.tuples import Entry
 
 _MOST_LINES = 512
@@ -29,8 +35,11 @@ _ATTEMPTS = 100
 class Line:
     """What one namespace of a thread writes."""
 
-    def __init__(self, store: Store, thread: str, namespace: str) -> None:
+    def __init__(self, store: Store, thread: str, namespace: str, *, leads: bool = True) -> None:
         self.session = store.session(thread, branch=keys.branch_name(namespace))
+        self._store = store
+        self._leads = leads and not namespace
+        """Whether the branch that people are on follows this line."""
         self._base = self.session.branch
         self._lock = threading.Lock()
         self._last: str | None = None
@@ -38,7 +47,8 @@ class Line:
 
     def encode(self, state: Any) -> Any:
         """The state as bytes, to be given to `put`."""
-        return self.session.encode(state)
+        with in_channels(state):
+            return self.session.encode(state)
 
     def put(self, encoded: Any, entry: Entry) -> None:
         """Save a checkpoint as a child of its parent.
@@ -48,8 +58,13 @@ class Line:
                 since (`chunks-gone`).
         """
         with self._lock:
+            # A save that fails may have left the Session on another branch: only one that succeeds says where it is.
+            last, self._last = self._last, None
+            # A thread begins on the branch that people are on; where one stands that is taken up is not known.
+            is_known = last is not None or entry.parent_key is None
+            stood_on = self.session.branch if is_known else None
             try:
-                saved = self._continue(encoded, entry) or self._place(encoded, entry)
+                saved = self._continue(last, encoded, entry) or self._place(encoded, entry)
             except (ConflictError, NotFoundError) as error:
                 if error.code not in (ErrorCode.BRANCH_MOVED, ErrorCode.BRANCH_MISSING):
                     raise
@@ -58,10 +73,13 @@ class Line:
             # One that was there before is answered without standing on it.
             self._last = entry.key if self.session.seen == saved.id else None
             _check_same(saved, entry)
+            if self._leads and self._last is not None and saved.branch != stood_on:
+                # Only where the line goes another way than before, so that going on costs no more than the save.
+                lead_to(self._store, saved)
 
-    def _continue(self, encoded: Any, entry: Entry) -> Saved | None:
+    def _continue(self, last: str | None, encoded: Any, entry: Entry) -> Saved | None:
         """Save it after the last one, if that is its parent."""
-        if entry.parent_key is None or entry.parent_key != self._last:
+        if entry.parent_key is None or entry.parent_key != last:
             return None
         return self._save(encoded, entry, on_conflict="fork")
 
@@ -69,7 +87,9 @@ class Line:
         """Save it where it belongs: what that is has to be read."""
         parent = None if entry.parent_key is None else _named(self.session, entry.parent_key)
         if parent is None:
-            self._switch(self._base)
+            if self.session.branch != self._base:
+                # Not for a new namespace: asking for a branch that is not there lists all that are.
+                self._switch(self._base)
             return self._save(encoded, entry, expect=None, on_conflict="fork")
         if self._stand_on(parent):
             return self._save(encoded, entry, on_conflict="fork")
@@ -101,6 +121,7 @@ class Line:
             trigger=entry.trigger,
             metadata=entry.metadata,
             key=entry.key,
+            created_at=entry.created_at,
             **where,
         )
 
@@ -114,10 +135,15 @@ class WritesLine:
 
     def encode(self, state: Any) -> Any:
         """The state as bytes, to be given to `append`."""
-        return self.session.encode(state)
+        with in_writes(state):
+            return self.session.encode(state)
 
-    def append(self, encoded: Any, prefix: str, state: dict[str, Any]) -> None:
+    def append(
+        self, encoded: Any, prefix: str, state: dict[str, Any], *, created_at: datetime | None = None
+    ) -> None:
         """Save a call under the first number that is free, or under none if it only repeats the last.
+
+        `created_at` is for writes that were made before, elsewhere.
 
         Raises:
             ConflictError: What the bytes rely on was removed since (`chunks-gone`).
@@ -128,7 +154,7 @@ class WritesLine:
             number = self._last_number(prefix) if may_replace(state) else 0
             for _ in range(_ATTEMPTS):
                 try:
-                    self._save(encoded, keys.writes_key(prefix, number))
+                    self._save(encoded, keys.writes_key(prefix, number), state, created_at)
                 except ConflictError as taken:
                     if taken.code is not ErrorCode.KEY_TAKEN:
                         raise
@@ -141,15 +167,16 @@ class WritesLine:
         rows = self.session.keyed(*keys.task_range(prefix), reverse=True, limit=1)
         return int((rows[0].key or "").rpartition(" ")[2]) if rows else 0
 
-    def _save(self, encoded: Any, key: str) -> None:
-        where: dict[str, Any] = {}
+    def _save(self, encoded: Any, key: str, state: dict[str, Any], created_at: datetime | None) -> None:
+        message, status = writes_message(state), writes_status(state)
+        where: dict[str, Any] = {"created_at": created_at}
         for _ in range(_ATTEMPTS):
             try:
-                self.session.save(encoded, trigger="auto:writes", key=key, **where)
+                self.session.save(encoded, message, status=status, trigger="auto:writes", key=key, **where)
             except (ConflictError, NotFoundError) as error:
                 if error.code not in (ErrorCode.BRANCH_MOVED, ErrorCode.BRANCH_MISSING):
                     raise
-                where = self._look()
+                where |= self._look()
             else:
                 return
         raise ConflictError.session_changed(self.session.id)
@@ -166,8 +193,9 @@ class WritesLine:
 class Threads:
     """The lines of the threads that were written to last."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, *, leads: bool = True) -> None:
         self._store = store
+        self._leads = leads
         self._begin()
 
     def _begin(self) -> None:
@@ -201,7 +229,10 @@ class Threads:
             found = self._lines.get((thread, namespace))
             if found is None:
                 store = self._store
-                found = WritesLine(store, thread) if namespace is None else Line(store, thread, namespace)
+                if namespace is None:
+                    found = WritesLine(store, thread)
+                else:
+                    found = Line(store, thread, namespace, leads=self._leads)
                 self._lines[thread, namespace] = found
                 if len(self._lines) > _MOST_LINES:
                     self._lines.popitem(last=False)
@@ -213,6 +244,16 @@ class Threads:
 def _named(session: Session, key: str) -> Saved | None:
     found = session.keyed(key, f"{key} ", limit=1)
     return found[0] if found else None
+
+
+def lead_to(store: Store, saved: Saved) -> None:
+    """Put people on the branch of a checkpoint, if they are on another one."""
+    if store.current_branch(saved.session) == saved.branch:
+        return
+    # The branch may be gone again, or be somebody else's to choose: what was saved is saved all the same. Another
+    # Session, because this must not change what the next save expects.
+    with suppress(ConflictError, NotFoundError):
+        store.session(saved.session).switch(saved.branch, remember=True)
 
 
 def _check_same(saved: Saved, entry: Entry) -> None:

@@ -7,9 +7,12 @@ the metadata says which names that are.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, cast
+from uuid import UUID
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
@@ -20,9 +23,10 @@ from langgraph.checkpoint.base import (
 )
 
 from holdfast import Checkpoint as Saved
-from holdfast.errors import ErrorCode, InvalidInputError
+from holdfast.errors import ErrorCode, UnsupportedError
 from holdfast.integrations.langgraph import keys
 from holdfast.integrations.langgraph.configs import config_for
+from holdfast.integrations.langgraph.describing import checkpoint_message
 from holdfast.integrations.langgraph.pending import gathered
 from holdfast.integrations.langgraph.ranges import Group
 from holdfast.record import Record
@@ -37,6 +41,8 @@ _OWN = ("parent", "metadata", "checkpoint_ns")
 _DEEPEST = 32
 _LONGEST_TEXT = 32_768
 """A text in metadata that is longer than this is no label any more; the state has room."""
+_MOST_BYTES = (1 << 20) - 1000
+"""Of metadata that takes more, the largest goes into the state: that is what a record holds."""
 
 
 class Entry(Record):
@@ -50,6 +56,8 @@ class Entry(Record):
     message: str
     trigger: str
     step: int | None
+    created_at: datetime | None = None
+    """When it was made, of one that is imported; one that is put is made now."""
 
 
 def entry_of(
@@ -59,11 +67,11 @@ def entry_of(
     metadata: Mapping[str, Any],
 ) -> Entry:
     """What to save for a checkpoint whose metadata is complete already (see `whole_metadata`)."""
-    plain, rest = split_metadata(metadata)
+    plain, rest = split_metadata(plain_run(metadata))
     state = {name: value for name, value in checkpoint.items() if name != "id"}
     for name in _OWN:
         if name in state:
-            raise InvalidInputError(
+            raise UnsupportedError(
                 f"the checkpoint has an entry {name!r}, which this saver keeps for itself",
                 code=ErrorCode.NOT_SUPPORTED,
                 hint="a newer LangGraph may need a newer holdfast",
@@ -76,13 +84,15 @@ def entry_of(
         state["checkpoint_ns"] = namespace
     source, step = metadata.get("source"), metadata.get("step")
     source = source if type(source) is str and source and source.isprintable() else "put"
+    # LangGraph's ids are text; a program that puts by itself may have a UUID.
+    checkpoint_id = str(checkpoint["id"])
     return Entry(
-        id=checkpoint["id"],
-        key=keys.checkpoint_key(namespace, checkpoint["id"]),
+        id=checkpoint_id,
+        key=keys.checkpoint_key(namespace, checkpoint_id),
         parent_key=None if parent is None else keys.checkpoint_key(namespace, parent),
         state=state,
         metadata=plain,
-        message=f"{source}, step {step}" if type(step) is int else source,
+        message=checkpoint_message(source, step, checkpoint),
         trigger="fork" if source == "fork" else f"auto:{source}",
         step=step if type(step) is int and 0 <= step < 2**63 else None,
     )
@@ -91,6 +101,17 @@ def entry_of(
 def whole_metadata(config: RunnableConfig, metadata: CheckpointMetadata) -> dict[str, Any]:
     """The metadata of a checkpoint with what the config adds to it, as LangGraph's own savers do."""
     return cast("dict[str, Any]", get_checkpoint_metadata(config, metadata))
+
+
+def plain_run(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Metadata, or a filter, with the id of the run as text: checkpoints are found by it, whoever has it as a UUID."""
+    run_id = metadata.get("run_id")
+    return {**metadata, "run_id": run_text(run_id)} if isinstance(run_id, UUID) else metadata
+
+
+def run_text(run_id: Any) -> Any:
+    """The id of a run as it is stored."""
+    return str(run_id) if isinstance(run_id, UUID) else run_id
 
 
 def split_metadata(metadata: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -102,7 +123,28 @@ def split_metadata(metadata: Mapping[str, Any]) -> tuple[dict[str, Any], dict[st
             plain[_name(name)] = _plain(value, 1)
         except _NotPlain:
             rest[name] = value
+    _make_room(metadata, plain, rest)
     return plain, rest
+
+
+def _make_room(metadata: Mapping[str, Any], plain: dict[str, Any], rest: dict[str, Any]) -> None:
+    """Move the largest entries into the state until the others fit into a record, with the names of all."""
+    if _size(plain) + _size(list(map(str, rest))) <= _MOST_BYTES:
+        return
+    sizes = {name: _size(name) + _size(value) for name, value in plain.items()}
+    total = sum(sizes.values()) + sum(_size(name) for name in rest if _is_label(name))
+    for name in sorted(plain, key=sizes.__getitem__, reverse=True):
+        if total <= _MOST_BYTES:
+            break
+        # Its name stays.
+        total -= sizes[name] - _size(name)
+        rest[name] = metadata[name]
+        del plain[name]
+
+
+def _size(value: Any) -> int:
+    # One more for what separates it from the next.
+    return len(json.dumps(value, ensure_ascii=False, separators=(",", ":"))) + 1
 
 
 def metadata_of(saved: Saved, state: Mapping[str, Any]) -> dict[str, Any]:

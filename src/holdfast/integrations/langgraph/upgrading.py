@@ -3,16 +3,20 @@
 LangGraph's serializer writes the value of an enum where the store keeps its name, and dumps a model with the models in
 it as dicts. An import that does not know the class cannot tell; it keeps the data as it is, under version 0. A class of
 the program's own is registered with the `upgrade` of this module, which makes the object of it as LangGraph would, and
-hands on its fields.
+hands on its fields. Where the class does not take the data, the object stays an `Opaque`, with a warning.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
-from holdfast.objects.pydantic_models import is_model
+from holdfast.errors import HoldfastWarning
+from holdfast.objects.pydantic_models import ModelShape, is_model
+from holdfast.objects.registry import full_name
+from holdfast.objects.shapes import Taken
 
 _SETS = (set, frozenset)
 
@@ -24,39 +28,65 @@ def upgrade_for(cls: type[Any], *, with_extra: bool = False) -> Callable[[Any, i
         cls: The class.
         with_extra: Whether extra fields of a model are kept among its own, as those of messages are.
     """
+    warned = False
 
     def upgrade(data: Any, version: int) -> Any:
+        nonlocal warned
         if version != 0:
             raise ValueError(f"there is no version {version}")
-        if issubclass(cls, Enum):
-            return _member(cls, data)
-        if is_model(cls):
-            return _fields(cls, data, with_extra=with_extra)
-        if callable(getattr(cls, "dict", None)) and hasattr(cls, "__fields_set__"):
-            model = cls(**data)
-            return {"fields": dict(model.__dict__), "set": sorted(model.__fields_set__)}
-        for base in _SETS:
-            if issubclass(cls, base):
-                return base(data)
-        return data
+        try:
+            return _upgraded(cls, data, with_extra=with_extra)
+        except Exception as error:
+            # Once: a thread has the same object in each of its checkpoints.
+            if not warned:
+                warned = True
+                warnings.warn(_refusal(cls, error), HoldfastWarning, stacklevel=2)
+            raise
 
     return upgrade
 
 
-def _member(cls: type[Enum], value: Any) -> Any:
-    member = cls(value)
+def _upgraded(cls: type[Any], data: Any, *, with_extra: bool) -> Any:
+    if issubclass(cls, Enum):
+        return _name(cls, member(cls, data))
+    if is_model(cls):
+        return _fields(cls, data, with_extra=with_extra)
+    if callable(getattr(cls, "dict", None)) and hasattr(cls, "__fields_set__"):
+        model = cls(**data)
+        return {"fields": dict(model.__dict__), "set": sorted(model.__fields_set__)}
+    for base in _SETS:
+        if issubclass(cls, base):
+            return base(data)
+    return data
+
+
+def member(cls: type[Any], value: Any) -> Any:
+    """The member of an enum that has this value. A tuple was written as a list."""
+    try:
+        return cls(value)
+    except ValueError:
+        if type(value) is not list:
+            raise
+        return cls(tuple(value))
+
+
+def _name(cls: type[Enum], found: Any) -> Any:
     # A combination of flags has no name of its own.
-    return member.name if member.name in cls.__members__ else member.value
+    return found.name if found.name in cls.__members__ else found.value
 
 
-def _fields(cls: Any, data: dict[str, Any], *, with_extra: bool) -> dict[str, Any]:
+def _refusal(cls: type, error: Exception) -> str:
+    return (
+        f"an imported {full_name(cls)} came back as holdfast.Opaque, because the class does not take what LangGraph "
+        f"wrote of it ({type(error).__name__}: {error})"
+    )
+
+
+def _fields(cls: Any, data: dict[str, Any], *, with_extra: bool) -> Any:
     try:
         model = cls(**data)
     except Exception:  # noqa: BLE001 - a validator may raise anything; what was valid once is kept, as LangGraph does
         model = cls.model_construct(**data)
-    extra = model.__pydantic_extra__ or {}
-    if extra and not with_extra:
-        raise ValueError(
-            "it has fields beyond those of its class; import the thread again with the class in types="
-        )
-    return {**model.__dict__, **extra}
+    if with_extra:
+        return {**model.__dict__, **(model.__pydantic_extra__ or {})}
+    return Taken(*ModelShape(cls).take(model))

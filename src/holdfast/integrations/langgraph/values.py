@@ -2,8 +2,10 @@
 
 Nothing is ever imported because stored bytes name it. The classes in `known` are known from the start. A class of the
 program's own is taken in when a running graph puts an instance of it, under the name of its module and itself. A
-process that has put none knows those that it was given: `types=`, `@holdfast.register`, or the allow list that
-LangGraph makes of a graph's schemas. Whatever else is stored comes back as `holdfast.Opaque`, with a warning.
+process that has put none knows those that it was given: in `types=`, one by one or as the schema of a graph that names
+them, by `@holdfast.register`, or in the allow list that LangGraph makes where it is told to be strict. What the program
+registers is written under the name that it gave; either way, the class is found under both. Whatever else is stored
+comes back as `holdfast.Opaque`, with a warning.
 """
 
 from __future__ import annotations
@@ -25,8 +27,10 @@ from holdfast.integrations.langgraph.kinds import (
 )
 from holdfast.integrations.langgraph.known import register_known
 from holdfast.integrations.langgraph.messages import MessageShape, suits
+from holdfast.integrations.langgraph.schemas import classes_in, is_schema
 from holdfast.integrations.langgraph.upgrading import upgrade_for
-from holdfast.objects.registry import TypeRegistry, can_register
+from holdfast.objects.registry import TypeRegistry, can_register, full_name
+from holdfast.objects.shapes import class_name
 from holdfast.store import Store
 
 _MOST_WARNED: Final = 100
@@ -35,15 +39,28 @@ _MOST_WARNED: Final = 100
 _OTHER_KINDS: Final[tuple[Callable[[type], Kept | None], ...]] = (kept_secret, kept_v1_model, kept_subclass)
 
 
-def prepare(store: Store, types: Iterable[type] = ()) -> None:
+_FRAMEWORKS: Final = (
+    "holdfast",
+    "langgraph",
+    "langchain_core",
+    "anyio",
+    "asyncio",
+    "concurrent",
+    "threading",
+)
+"""Whose lines a warning does not point to."""
+
+
+def prepare(store: Store, types: Iterable[Any] = ()) -> None:
     """Teach a store the values of graphs. More than once does no harm.
 
     Args:
         store: The store; its other users see the classes as well.
-        types: Classes of the program that may come back from the store before the program has put one.
+        types: Classes of the program that may come back from the store before the program has put one, and schemas
+            (a TypedDict, `list[Doc]`, a union): all classes that these, and the fields of classes, name are meant.
 
     Raises:
-        InvalidInputError: One of them is of no kind that can be kept.
+        InvalidInputError: A class that is given itself is of no kind that can be kept.
     """
     _values_of(store).know(types)
 
@@ -81,13 +98,17 @@ class _Values:
     def __init__(self, types: TypeRegistry) -> None:
         self._types = types
         self._allowed: dict[str, tuple[str, str]] = {}
+        self._bare: dict[str, dict[str, type]] = {}
+        """The classes that were taken, by their names without and with the module."""
         self._warned: set[str] = set()
 
-    def know(self, classes: Iterable[type]) -> None:
-        for cls in classes:
-            if self._types.by_class(cls) is None and not self.take(cls):
+    def know(self, types: Iterable[Any]) -> None:
+        for each in types:
+            if not is_schema(each) and not self._take_known(each):
                 # Has the words for what cannot be registered.
-                self._types.register(cls)
+                self._types.register(each)
+            for cls in classes_in(each):
+                self._take_quietly(cls)
 
     def allow(self, classes: Iterable[tuple[str, ...] | type]) -> None:
         for each in classes:
@@ -105,7 +126,7 @@ class _Values:
         if stand_in is not None:
             self._types.replace(cls, stand_in)
             return True
-        name = f"{cls.__module__}.{cls.__qualname__}"
+        name = full_name(cls)
         if _is_message(cls):
             upgrade = upgrade_for(cls, with_extra=True)
             self._types.register(cls, name=name, shape=MessageShape(cls), upgrade=upgrade)
@@ -118,6 +139,9 @@ class _Values:
             if kept is None:
                 return False
             self._keep(cls, name, kept)
+        # A module that registers it may be imported only now: what the program says itself counts.
+        self._types.give_way(cls)
+        self._note(cls)
         return True
 
     def find(self, name: str) -> bool:
@@ -128,20 +152,48 @@ class _Values:
         if name in self._allowed and self._take_named(*self._allowed[name]):
             return self._types.by_name(name) is not None
         # The program may have registered the class under another name after it was stored under this one.
-        if self._types.adopt(name):
+        if self._types.adopt(name) or self._find_bare(name):
             return True
         if name not in self._warned and len(self._warned) < _MOST_WARNED:
-            short = name.rpartition(".")[2]
-            # From inside a load: no line of the caller's is nearer than any other.
-            warnings.warn(
-                f"a stored {name!r} came back as holdfast.Opaque, because nothing allows the class: pass it as "
-                f"HoldfastSaver(store, types=[{short}]), or put @holdfast.register(name={name!r}) above it",
-                HoldfastWarning,
-                stacklevel=2,
-            )
+            warnings.warn(self._advice(name), HoldfastWarning, stacklevel=_callers_level())
             # Not before: where warnings are errors, it is raised from each way of decoding.
             self._warned.add(name)
         return False
+
+    def _find_bare(self, name: str) -> bool:
+        """Know a class by the name that `@holdfast.register` gives it, unless there are several of that name."""
+        for module, attribute in [each for each in self._allowed.values() if each[1] == name]:
+            self._take_named(module, attribute)
+        found = list(self._bare.get(name, {}).values())
+        return len(found) == 1 and self._types.adopt(name, found[0])
+
+    def _advice(self, name: str) -> str:
+        short = name.rpartition(".")[2]
+        came_back = f"a stored {name!r} came back as holdfast.Opaque, because nothing allows the class"
+        alike = [full for classes in self._bare.values() for full in classes if full.split(".")[-1] == short]
+        if alike:
+            # Given, and stored under the name of another module: it was moved, or it is another class.
+            return (
+                f"{came_back} under that name. This program knows {' and '.join(sorted(alike))}: if that is the class, "
+                f"put @holdfast.register(name={name!r}) above it"
+            )
+        return (
+            f"{came_back}: pass the state of the graph, HoldfastSaver(store, types=[State]), if its annotations name "
+            f"the class; or the class, types=[{short}]; or put @holdfast.register(name={name!r}) above it"
+        )
+
+    def _note(self, cls: type) -> None:
+        # Those in `known` have names that are not their modules', and a Document may be anybody's.
+        if cls.__module__.partition(".")[0] not in _FRAMEWORKS:
+            self._bare.setdefault(class_name(cls), {})[full_name(cls)] = cls
+
+    def _take_known(self, cls: Any) -> bool:
+        if not isinstance(cls, type):
+            return False
+        if self._types.by_class(cls) is None:
+            return self.take(cls)
+        self._note(cls)
+        return True
 
     def _keep(self, cls: type, name: str, kept: Kept) -> None:
         self._types.register(cls, name=name, encode=kept.encode, decode=kept.decode, upgrade=upgrade_for(cls))
@@ -156,7 +208,17 @@ class _Values:
 
     def _take_quietly(self, cls: type) -> bool:
         try:
-            return self._types.by_class(cls) is not None or self.take(cls)
+            return self._take_known(cls)
         except InvalidInputError:
             # LangGraph lists every class of a schema: dates, which are kept as they are, and base classes too.
             return False
+
+
+def _callers_level() -> int:
+    """How many frames up the line is that made a graph or a saver load; none is found from a worker thread."""
+    level, frame = 1, sys._getframe(1)  # noqa: SLF001 - documented, and what warnings itself uses
+    while frame.f_globals.get("__name__", "").partition(".")[0] in _FRAMEWORKS:
+        if frame.f_back is None:
+            return 2
+        level, frame = level + 1, frame.f_back
+    return level

@@ -13,7 +13,7 @@ from holdfast.errors import ErrorCode, UnsupportedError
 from holdfast.integrations.langgraph.importing.report import ImportReport, ThreadImport
 
 try:
-    from holdfast.integrations.langgraph.importing.running import check_source, import_langgraph
+    from holdfast.integrations.langgraph.importing.running import chosen_threads, import_langgraph
 except ModuleNotFoundError as missing:
     if (missing.name or "").partition(".")[0] not in ("langgraph", "langchain_core"):
         raise
@@ -23,4 +23,4 @@ except ModuleNotFoundError as missing:
         hint="pip install 'holdfast[langgraph]'",
     ) from missing
 
-__all__ = ["ImportReport", "ThreadImport", "check_source", "import_langgraph"]
+__all__ = ["ImportReport", "ThreadImport", "chosen_threads", "import_langgraph"]

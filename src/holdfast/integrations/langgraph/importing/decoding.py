@@ -16,7 +16,9 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import Enum
 from types import ModuleType
 from typing import Any, Final
 
@@ -26,6 +28,8 @@ from langgraph.checkpoint.serde.types import _DeltaSnapshot
 
 from holdfast.integrations.langgraph.importing import standard
 from holdfast.integrations.langgraph.importing.refusing import malformed, refused_kind
+from holdfast.integrations.langgraph.known import register_known
+from holdfast.integrations.langgraph.upgrading import member
 from holdfast.objects.opaque import Opaque
 from holdfast.objects.registry import TypeRegistry
 
@@ -82,15 +86,47 @@ class Decoder:
     Attributes:
         opaque: How many objects of each class were kept as `Opaque`.
         bare: How many objects of each class could not be made, and were kept as their bare data.
+        is_strange: Whether classes of the program's own are strangers just now (`as_stranger`).
     """
 
     def __init__(self, types: TypeRegistry) -> None:
         self.opaque: Counter[str] = Counter()
         self.bare: Counter[str] = Counter()
+        self.is_strange = False
         self._types = types
         self._depth = 0
         self._failures: list[BaseException] = []
         self._made = _Made()
+        self._stranger: Decoder | None = None
+
+    @contextmanager
+    def uncounted(self) -> Iterator[Callable[[], None]]:
+        """Read in this block without counting, to compare; calling what it gives counts what was read so far."""
+        opaque, bare = self.opaque, self.bare
+        self.opaque, self.bare = Counter(), Counter()
+
+        def count() -> None:
+            opaque.update(self.opaque)
+            bare.update(self.bare)
+
+        try:
+            yield count
+        finally:
+            self.opaque, self.bare = opaque, bare
+
+    @contextmanager
+    def as_stranger(self) -> Iterator[None]:
+        """Read in this block as one who knows the classes of LangChain and LangGraph, and none of the program's."""
+        if self._stranger is None:
+            self._stranger = Decoder(TypeRegistry())
+            register_known(self._stranger._types)  # noqa: SLF001 - its own class
+        types, made = self._types, self._made
+        self._types, self._made, self.is_strange = self._stranger._types, self._stranger._made, True  # noqa: SLF001
+        try:
+            with self.uncounted():
+                yield
+        finally:
+            self._types, self._made, self.is_strange = types, made, False
 
     def value(self, kind: str | None, data: bytes | None) -> Any:
         """The value of a kind and its bytes.
@@ -280,7 +316,7 @@ def _model(fallback: str) -> _Build:
 
 
 _BUILD: Final[dict[int, _Build]] = {
-    SINGLE: lambda cls, data: cls(data),
+    SINGLE: lambda cls, data: member(cls, data) if issubclass(cls, Enum) else cls(data),
     SEVERAL: _with_arguments,
     FIELDS: lambda cls, data: cls(**data),
     METHOD: lambda cls, data: cls(data),

@@ -1,4 +1,7 @@
-"""Which kind of source is meant: a file, or the URL of a PostgreSQL database."""
+"""Which kind of source is meant: a file, or a PostgreSQL database by its URL or by libpq's keywords.
+
+What looks like an address is never repeated in an error, unless there is a file of that name: it may hold a password.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,10 @@ if TYPE_CHECKING:
 
 _SERVER: Final = ("postgresql://", "postgres://")
 _FILE: Final = "sqlite:///"
-# A slash or a colon is missing: as a path, it would be shown, with the password in it.
-_MISTYPED: Final = r"(?i)\s*postgres[\w+]*\s*(:|//)"
+_KEYWORDS: Final = re.compile(r"\s*\w+\s*=")
+"""The beginning of `host=... password=...`, as PostgresSaver takes it too."""
+# A slash or a colon is missing, or all that comes before the user; or there is a password in the middle of it.
+_MISTYPED: Final = re.compile(r"(?is)\s*postgres[\w+]*\s*(:|//)|.*(://|:.*@|pass\w*\s*=)")
 
 
 def open_source(source: str | Path, decoder: Decoder) -> Source:
@@ -30,14 +35,20 @@ def open_source(source: str | Path, decoder: Decoder) -> Source:
     text = str(source)
     if text.startswith(_SERVER):
         return _server(text, decoder)
-    if text.startswith(_FILE):
-        text = text.removeprefix(_FILE)
-    elif "://" in text or re.match(_MISTYPED, text):
-        # The text is not repeated: it may hold a password.
-        raise _bad_source("it is neither a path nor a URL that begins with postgresql://")
-    if not text or "\0" in text:
+    path = path_of(text)
+    if not path or "\0" in path:
         raise _bad_source("it is no path")
-    return SqliteSource.open(Path(os.path.expanduser(text)), decoder)  # noqa: PTH111 - leaves an unknown home as it is
+    if not os.path.lexists(path):
+        if _KEYWORDS.match(text):
+            return _server(text, decoder)
+        if _MISTYPED.match(path):
+            raise _bad_source("there is no file of that name, nor is it a URL that begins with postgresql://")
+    return SqliteSource.open(Path(path), decoder)
+
+
+def path_of(source: str | Path) -> str:
+    """The path that is meant by a source which is a file."""
+    return os.path.expanduser(str(source).removeprefix(_FILE))  # noqa: PTH111 - leaves an unknown home as it is
 
 
 def _server(url: str, decoder: Decoder) -> Source:

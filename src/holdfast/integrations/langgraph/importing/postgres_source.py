@@ -15,9 +15,9 @@ import psycopg
 from psycopg import IsolationLevel, sql
 from psycopg.conninfo import make_conninfo
 
-from holdfast.backends.postgres.address import DEFAULT_SCHEMA, Address, parse
+from holdfast.backends.postgres.address import DEFAULT_SCHEMA, Address, parse, parse_keywords
 from holdfast.backends.postgres.errors import connecting_failed, translate
-from holdfast.errors import HoldfastError
+from holdfast.errors import ErrorCode, HoldfastError
 from holdfast.integrations.langgraph.importing.decoding import KINDS, Decoder
 from holdfast.integrations.langgraph.importing.refusing import (
     BadValueError,
@@ -60,6 +60,14 @@ writes of the parent, and the saver puts it into the channel when it reads."""
 _REMEMBERED: Final = 8
 """Namespaces whose last values are kept in memory: the graph and the subgraphs that are at work in it at a time."""
 
+_HINTS: Final = {
+    ErrorCode.DATABASE_MISSING: "name the database that PostgresSaver was opened with; nothing was imported",
+    ErrorCode.SERVER_GONE: "see that the server runs and that host and port are right, then run the import again; it "
+    "goes on where it was",
+    ErrorCode.PERMISSION_DENIED: "GRANT the role USAGE on the schema and SELECT on the tables of LangGraph's saver",
+}
+"""What to do about a source; for a store it is something else."""
+
 _ABSENT: Final = object()
 _PARAMETERS: Final = {"connect_timeout": "10", "fallback_application_name": "holdfast import-langgraph"}
 
@@ -71,18 +79,18 @@ class PostgresSource:
         self.shown = address.shown
         self._address = address
         self._connection = connection
-        self._decoder = decoder
+        self.decoder = decoder
         self._task_path: sql.Composable = sql.SQL("''")
-        self._last: dict[tuple[str, str], dict[str, tuple[str, Any]]] = {}
+        self._last: dict[tuple[object, ...], dict[str, tuple[str, Any]]] = {}
 
     @classmethod
     def open(cls, url: str, decoder: Decoder) -> PostgresSource:
-        """Connect to a database.
+        """Connect to a database: by its URL, or by libpq's keywords.
 
         Raises:
             HoldfastError: It cannot be reached, or is not one of LangGraph's.
         """
-        address = parse(url)
+        address = parse(url) if url.startswith(("postgresql://", "postgres://")) else parse_keywords(url)
         connected = _connected(address)
         if isinstance(connected, HoldfastError):
             # Outside of any except block: the driver's error holds the password.
@@ -200,7 +208,8 @@ class PostgresSource:
         return Stored(checkpoint, metadata)
 
     def _blobs(self, spot: Spot, versions: Mapping[str, str]) -> dict[str, Any]:
-        place = (spot.thread, spot.namespace)
+        # What was read as a stranger is of no use to one who knows the classes.
+        place = (spot.thread, spot.namespace, self.decoder.is_strange)
         before = self._last.pop(place, {})
         wanted = {
             name: version for name, version in versions.items() if before.get(name, ("",))[0] != version
@@ -209,7 +218,8 @@ class PostgresSource:
         rows = self._rows(
             "SELECT channel, version, type, blob FROM checkpoint_blobs WHERE thread_id = %s AND checkpoint_ns = %s "
             "AND (channel, version) IN (SELECT * FROM unnest(%s::text[], %s::text[]))",
-            *place,
+            spot.thread,
+            spot.namespace,
             list(wanted),
             list(wanted.values()),
         )
@@ -261,7 +271,7 @@ class PostgresSource:
 
     def _value(self, spot: Spot, kind: str | None, data: bytes | None) -> Any:
         try:
-            return self._decoder.value(kind, data)
+            return self.decoder.value(kind, data)
         except BadValueError as bad:
             raise bad.at(spot) from None
 
@@ -280,7 +290,7 @@ class PostgresSource:
             yield
         except psycopg.Error as error:
             ours = translate(error, self.shown)
-            raise ours if ours is not None else error from error
+            raise _of_a_source(ours) if ours is not None else error from error
 
 
 def _connected(address: Address) -> _Connection | HoldfastError:
@@ -289,7 +299,13 @@ def _connected(address: Address) -> _Connection | HoldfastError:
         return psycopg.connect(make_conninfo("", **parameters))
     # UnicodeError: a host that is no host name.
     except (psycopg.Error, UnicodeError) as error:
-        return connecting_failed(error, address)
+        return _of_a_source(connecting_failed(error, address))
+
+
+def _of_a_source(error: HoldfastError) -> HoldfastError:
+    """The same error, for a database that is no store and is only read."""
+    error.hint = _HINTS.get(error.code, error.hint)
+    return error
 
 
 def _is_before(version: Any) -> bool:

@@ -6,7 +6,8 @@ at it there. A URL is shown without its password, or not at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from holdfast.errors import (
@@ -18,7 +19,11 @@ from holdfast.errors import (
     StateError,
     UnsupportedError,
 )
+from holdfast.integrations.langgraph.configs import thread_text
 from holdfast.record import Record
+
+_SHOWN = 5
+"""Threads that are named."""
 
 
 class Spot(Record):
@@ -67,7 +72,7 @@ def malformed(why: str) -> BadValueError:
     """Bytes that LangGraph's serializer does not write."""
     return BadValueError(
         f"the stored value cannot be read: {why}",
-        hint="look whether LangGraph can still read this thread; the others can be imported by name (--thread)",
+        hint="look whether LangGraph can still read this thread; --keep-going imports the others",
         code=ErrorCode.DECODE_FAILED,
     )
 
@@ -78,16 +83,14 @@ def refused_kind(kind: str | None) -> BadValueError:
         why = "the value is a pickle, which runs code when it is read"
         hint = (
             "load the thread with its own program and save it there without pickle_fallback; "
-            "the others can be imported by name (--thread)"
+            "--keep-going imports the others"
         )
     elif kind is not None and "+" in kind:
         why = f"the value is encrypted ({kind.partition('+')[2]!r})"
-        hint = (
-            "save it again without EncryptedSerializer; the other threads can be imported by name (--thread)"
-        )
+        hint = "save it again without EncryptedSerializer; --keep-going imports the other threads"
     else:
         why = f"the value is of the kind {kind!r}, which LangGraph's own serializer does not write"
-        hint = "save it again with JsonPlusSerializer; the other threads can be imported by name (--thread)"
+        hint = "save it again with JsonPlusSerializer; --keep-going imports the other threads"
     return BadValueError(why, hint=hint, code=ErrorCode.VALUE_UNSUPPORTED)
 
 
@@ -135,10 +138,42 @@ def thread_missing(shown: str, thread: str) -> NotFoundError:
 def thread_differs(thread: str, store: str, why: str, *, begun: bool = False) -> ConflictError:
     """The store has the thread already, otherwise."""
     rest = "" if begun else "; nothing of the thread was written"
+    word = shlex.quote(thread)
     return ConflictError(
         f"session {thread!r} of {store} is not this thread: {why}{rest}",
         code=ErrorCode.HISTORY_DIFFERS,
-        hint="import it into another store, or remove that session first (holdfast forget)",
+        hint=f"import it under another id (--thread {word}={word}-imported) or into another store; or, if nobody needs "
+        f"that session, erase it first, which asks for the name of the store: holdfast forget --session {word}",
         session=thread,
         store=store,
     )
+
+
+def session_for(thread: str, target: str) -> str:
+    """The id of the session that a thread becomes."""
+    try:
+        return thread_text(target)
+    except InvalidInputError as error:
+        whose = (
+            f"thread {thread!r:.60}: " if thread == target else f"thread {thread!r:.60}, as {target!r:.60}: "
+        )
+        raise InvalidInputError(
+            f"{whose}{error}",
+            code=error.code,
+            hint=f"give it another id: --thread {shlex.quote(f'{thread}=NEW')} ({error.hint})",
+            thread=thread,
+            **error.details,
+        ) from None
+
+
+def stopped(hint: str, imported: Sequence[str], left: Sequence[str]) -> str:
+    """What to do next, and how far an import had come."""
+    text = f"{hint}. Imported: {_named(imported)}; not imported: {_named(left)}"
+    # Some hints say it already.
+    return text if len(left) == 1 or "--keep-going" in hint else f"{text}; --keep-going imports the others"
+
+
+def _named(threads: Sequence[str]) -> str:
+    shown = ", ".join(map(repr, threads[:_SHOWN]))
+    more = len(threads) - _SHOWN
+    return f"{shown} and {more:,} more" if more > 0 else shown or "none"

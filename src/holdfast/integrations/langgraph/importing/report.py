@@ -12,12 +12,16 @@ class ThreadImport(Record):
     """What an import did with one thread, or would do."""
 
     id: str
-    status: Literal["new", "updated", "unchanged", "ahead"]
-    """`ahead`: the store has all of it and has gone on since; it was left alone."""
+    status: Literal["new", "updated", "unchanged", "ahead", "failed"]
+    """`ahead`: the store has all of it and has gone on since; it was left alone. `failed`: it could not be imported."""
     checkpoints: int
     """Checkpoints that the store did not have."""
     writes: int
     """Pending writes that it did not have."""
+    session: str = ""
+    """What it is called in the store; its id unless it was given another."""
+    problem: Mapping[str, Any] | None = None
+    """Why it failed: code, message, hint and details of the error."""
 
 
 class ImportReport(Record):
@@ -32,6 +36,11 @@ class ImportReport(Record):
     bare: Mapping[str, int]
     """Classes whose constructor refused what was stored, and how many objects of each are kept as bare data."""
     dry_run: bool
+
+    @property
+    def failed(self) -> tuple[ThreadImport, ...]:
+        """Threads that could not be imported; of an import that was told to keep going."""
+        return tuple(each for each in self.threads if each.status == "failed")
 
     @property
     def checkpoints(self) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
+from holdfast.integrations.langgraph.importing.decoding import Decoder
 from holdfast.record import Record
 
 
@@ -43,6 +44,8 @@ class Source(Protocol):
 
     shown: str
     """Where it is, without any secret."""
+    decoder: Decoder
+    """What values are read with."""
 
     def count(self) -> int:
         """How many checkpoints there are in all, for those who watch."""

@@ -1,7 +1,8 @@
 """A SQLite file that SqliteSaver or AsyncSqliteSaver wrote.
 
 It is opened read-only with Python's own driver. That is the library the savers use: a second SQLite in the process
-would, when it closes the file, take the locks of the first one away. A reader sees one moment of a database in WAL
+would, when it closes the file, take the locks of the first one away. Stores of holdfast's have a SQLite of their own,
+so a file that one of them has open is refused before it is touched. A reader sees one moment of a database in WAL
 mode, whatever a running graph writes meanwhile, and does not hold it up.
 """
 
@@ -27,6 +28,7 @@ from holdfast.integrations.langgraph.importing.refusing import (
     source_unknown,
 )
 from holdfast.integrations.langgraph.importing.source import Listed, Stored, Write
+from holdfast.store.taken import is_open_here
 
 _PATIENCE: Final = 10.0
 """Seconds to wait for a writer that has the file to itself: one that is not in WAL mode, or that recovers it."""
@@ -49,7 +51,7 @@ class SqliteSource:
         self.shown = str(path)
         self._path = path
         self._connection = connection
-        self._decoder = decoder
+        self.decoder = decoder
         self._left = left
         self._task_path = "''"
         self._has_writes = False
@@ -65,6 +67,8 @@ class SqliteSource:
             raise (
                 source_missing(str(path)) if not path.exists() else source_unknown(str(path), "it is no file")
             )
+        if is_open_here(path):
+            raise source_unknown(str(path), "it is a store of holdfast's that this program has open")
         # SQLite makes two files beside a database in WAL mode, also for one who only reads.
         left = not any(map(os.path.exists, _beside(path)))
         with _translated(str(path)):
@@ -117,7 +121,8 @@ class SqliteSource:
         statements = [f"SELECT {columns} FROM checkpoints WHERE thread_id = ? AND {other}"]  # noqa: S608
         if self._has_writes:
             statements.append(f"SELECT {columns}, channel FROM writes WHERE thread_id = ? AND {other}")  # noqa: S608
-        found = [row for statement in statements for row in self._rows(statement, thread, *KINDS)]
+        # A checkpoint is one value here, so only what was written says which channel it is.
+        found = [row for statement in statements[::-1] for row in self._rows(statement, thread, *KINDS)]
         for namespace, checkpoint, kind, *channel in found:
             raise refused_kind(kind).at(Spot(thread, namespace, checkpoint, *channel))
 
@@ -154,7 +159,7 @@ class SqliteSource:
         )
         kind, data, metadata = rows[0]
         try:
-            checkpoint = self._decoder.value(kind, data)
+            checkpoint = self.decoder.value(kind, data)
             if type(checkpoint) is not dict:
                 raise malformed("it is no checkpoint")
             return Stored(checkpoint, _metadata(metadata))
@@ -174,7 +179,7 @@ class SqliteSource:
 
     def _write(self, spot: Spot, task: str, path: str, place: int, channel: str, *value: Any) -> Write:
         try:
-            return Write(task, path, place, channel, self._decoder.value(*value))
+            return Write(task, path, place, channel, self.decoder.value(*value))
         except BadValueError as bad:
             raise bad.at(spot) from None
 

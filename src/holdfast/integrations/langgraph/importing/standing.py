@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Any
 
 from holdfast import Checkpoint as Saved
-from holdfast import Store
+from holdfast import StateError, Store
 from holdfast.integrations.langgraph import keys
+from holdfast.integrations.langgraph.importing.likeness import alike
 from holdfast.integrations.langgraph.importing.refusing import Spot, located, thread_differs
 from holdfast.integrations.langgraph.importing.source import Listed, Source, Write
 from holdfast.integrations.langgraph.tuples import Entry, entry_of
 from holdfast.objects.state import encode_state
 from holdfast.record import Record
+from holdfast.store.taken import deleted_keys
 
 _PAGE = 500
 
@@ -26,7 +29,6 @@ _PAGE = 500
 class Standing(Record):
     """A thread at both ends."""
 
-    thread: str
     entries: list[Listed]
     """The checkpoints at the source, parents first."""
     missing: set[str]
@@ -55,39 +57,75 @@ class Comparing:
         """Whether two values are equal, with their types and order."""
         return encode_state(one, self._parts.types).root == encode_state(other, self._parts.types).root
 
+    def alike(self, one: Any, other: Any) -> bool:
+        """Whether they are equal but for what is known of their classes (`likeness.py`)."""
+        return self.same(one, other) or alike(one, other, self.same)
 
-def compare(source: Source, store: Store, thread: str, entries: list[Listed]) -> Standing:
-    """See what the store has of a thread.
+
+def compare(source: Source, store: Store, thread: str, target: str, entries: list[Listed]) -> Standing:
+    """See what the store has of a thread, in the session `target`.
 
     Raises:
         ConflictError: It has a session of that id with other content (`history-differs`).
     """
-    known = dict(_known(store, thread))
+    known = dict(_known(store, target))
     wanted = {keys.checkpoint_key(each.namespace, each.id) for each in entries}
     stored = {key for key in known if _is_checkpoint(key)}
-    standing = Standing(thread, entries, wanted - stored, known, ahead=bool(stored - wanted))
+    standing = Standing(entries, wanted - stored, known, ahead=bool(stored - wanted))
     if standing.missing and standing.ahead:
-        raise thread_differs(thread, store.url, "each of the two has checkpoints that the other has not")
-    comparing = Comparing(store)
+        raise thread_differs(target, store.url, "each of the two has checkpoints that the other has not")
+    # What was deleted here is not brought back: its keys are taken until it is gone for good.
+    deleted = standing.missing.intersection(deleted_keys(store._backend, target)) if standing.missing else ()  # noqa: SLF001
+    for each in (each for each in entries if keys.checkpoint_key(each.namespace, each.id) in deleted):
+        raise thread_differs(target, store.url, f"checkpoint {each.id} is there otherwise, or was deleted")
+    comparing, strangely = Comparing(store), Comparing(store)
     for each in entries:
         content = known.get(keys.checkpoint_key(each.namespace, each.id))
-        if content is None:
+        if content is None or _content(source, thread, each, comparing) == content:
             continue
-        entry = to_save(source, thread, each)
-        with located(Spot(thread, each.namespace, each.id)):
-            root = comparing.root(entry.state)
-        if _digest(root, entry.metadata) != content:
-            raise thread_differs(thread, store.url, f"checkpoint {each.id} has another content there")
+        # A class may have become known since it was imported, or be known no more.
+        with source.decoder.as_stranger():
+            was_unknown = _content(source, thread, each, strangely) == content
+        if not was_unknown and not _is_alike(store, target, to_save(source, thread, each), comparing):
+            raise thread_differs(target, store.url, f"checkpoint {each.id} has another content there")
     return standing
+
+
+def _content(source: Source, thread: str, listed: Listed, comparing: Comparing) -> bytes:
+    entry = to_save(source, thread, listed)
+    with located(Spot(thread, listed.namespace, listed.id)):
+        return _digest(comparing.root(entry.state), entry.metadata)
+
+
+def _is_alike(store: Store, target: str, entry: Entry, comparing: Comparing) -> bool:
+    """Whether the store has this checkpoint, with objects of classes that nobody knows here."""
+    found = [each for each in store.session(target).keyed(entry.key, limit=1) if each.key == entry.key]
+    if not found or found[0].metadata != entry.metadata:
+        return False
+    try:
+        return comparing.alike(next(iter(store.load_each(found))), entry.state)
+    except StateError:
+        # What it has does not even fit the classes that are known.
+        return False
 
 
 def to_save(source: Source, thread: str, listed: Listed) -> Entry:
     """A checkpoint of the source as the saver would save it."""
     stored = source.checkpoint(thread, listed)
     with located(Spot(thread, listed.namespace, listed.id)):
-        return entry_of(
+        entry = entry_of(
             listed.namespace, listed.parent, {**stored.checkpoint, "id": listed.id}, stored.metadata
         )
+    return entry._replace(created_at=_moment(stored.checkpoint.get("ts")))
+
+
+def _moment(text: Any) -> datetime | None:
+    """The time that a checkpoint says it was made at. LangGraph writes it in UTC; in other hands it may be anything."""
+    try:
+        when = datetime.fromisoformat(text)
+        return when.replace(tzinfo=UTC) if when.tzinfo is None else when.astimezone(UTC)
+    except (TypeError, ValueError, OverflowError):
+        return None
 
 
 def calls(writes: list[Write]) -> Iterator[dict[str, Any]]:

@@ -1,0 +1,178 @@
+"""`types=[State]`: a program that starts anew knows the classes that the state of its graph names."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import warnings
+from dataclasses import dataclass
+from typing import Any, Optional
+
+import pytest
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.graph import START, StateGraph
+from tests.integrations.langgraph import schema_samples as samples
+from tests.integrations.langgraph.saver_data import config, put
+
+import holdfast
+from holdfast.integrations.langgraph import HoldfastSaver
+from holdfast.integrations.langgraph.importing import import_langgraph
+from holdfast.integrations.langgraph.schemas import classes_in
+
+CORNER = samples.Corner(1, samples.Colour.RED)
+VALUES: dict[str, Any] = {
+    "docs": [samples.Doc("a", samples.Source("u"), [samples.Doc("b")])],
+    "inner": {"plan": samples.Plan(goal="g", steps=[samples.Step("s")])},
+    "pairs": {"p": [samples.Pair(samples.Step("l"), CORNER)]},
+    "boxes": {"b": (samples.Box[samples.Heavy](content=samples.Heavy(1.5, "n")),)},
+    "shade": samples.Shade.DARK,
+    "anything": samples.Weight(2.0),
+}
+
+
+@pytest.fixture
+def place(tmp_path):
+    return tmp_path / "s.db"
+
+
+def latest(saver) -> Any:
+    found = saver.get_tuple(config())
+    return found.checkpoint["channel_values"]
+
+
+def test_a_schema_gives_every_class_that_it_names_and_no_other():
+    found = list(classes_in(samples.State))
+    own = [cls for cls in found if cls.__module__ == samples.__name__ and cls is not samples.Box]
+
+    assert set(own) == samples.TAKEN
+    assert len(found) == len(set(found))
+
+
+def test_everything_that_a_state_names_comes_back_in_a_program_that_was_given_the_state(place):
+    with HoldfastSaver(place) as saver:
+        made = put(saver, values=VALUES)
+        saver.put_writes(made, list(VALUES.items()), "task")
+    with HoldfastSaver(place, types=[samples.State]) as saver, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = saver.get_tuple(config())
+
+    assert found is not None
+    assert found.checkpoint["channel_values"] == VALUES
+    assert [write[2] for write in found.pending_writes or ()] == list(VALUES.values())
+
+
+def test_what_a_state_does_not_name_comes_back_as_data(place):
+    with HoldfastSaver(place) as saver:
+        put(saver, values={"anything": samples.Loose(1)})
+    with (
+        HoldfastSaver(place, types=[samples.State]) as saver,
+        pytest.warns(holdfast.HoldfastWarning) as warned,
+    ):
+        found = latest(saver)["anything"]
+
+    assert type(found) is holdfast.Opaque
+    assert "types=[State]" in str(warned[0].message)
+    assert "types=[Loose]" in str(warned[0].message)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        list[samples.Doc],
+        dict[str, samples.Doc],
+        Optional[samples.Doc],  # noqa: UP045 - one of the ways
+        samples.Doc | None,
+        samples.Doc,
+        tuple["str", list[samples.Doc]],
+    ],
+    ids=str,
+)
+def test_a_type_of_any_form_may_be_given(place, given):
+    doc = VALUES["docs"][0]
+    with HoldfastSaver(place) as saver:
+        put(saver, values={"doc": doc})
+    with HoldfastSaver(place, types=[given]) as saver:
+        assert latest(saver) == {"doc": doc}
+
+
+@pytest.mark.parametrize("given", ["Doc", 3, samples.Weight(1.0), object()], ids=repr)
+def test_what_is_no_type_at_all_is_refused(given):
+    with pytest.raises(holdfast.InvalidInputError, match="only a class"):
+        HoldfastSaver("memory://", types=[given])
+
+
+def test_a_class_of_no_kind_that_can_be_kept_is_refused_if_it_is_given_and_passed_over_if_it_is_named():
+    class Odd:
+        pass
+
+    @dataclass
+    class Names:
+        odd: Odd
+
+    Names.__annotations__["odd"] = Odd
+    HoldfastSaver("memory://", types=[Names, list[Odd]]).close()
+    with pytest.raises(holdfast.InvalidInputError, match="Odd"):
+        HoldfastSaver("memory://", types=[Odd])
+
+
+def test_an_import_takes_the_state_too(place, tmp_path):
+    def write(_: Any) -> Any:
+        return {"docs": VALUES["docs"]}
+
+    source = str(tmp_path / "theirs.sqlite")
+    graph: Any = StateGraph(samples.Run)
+    graph.add_node("n", write)
+    graph.add_edge(START, "n")
+    with SqliteSaver.from_conn_string(source) as theirs:
+        graph.compile(checkpointer=theirs).invoke({"shade": samples.Shade.DARK}, config())
+    with holdfast.open(place) as store:
+        report = import_langgraph(source, store, types=[samples.State])
+    assert report.opaque == {}
+    with HoldfastSaver(place, types=[samples.State]) as saver:
+        found = latest(saver)
+
+    assert (found["docs"], found["shade"]) == (VALUES["docs"], samples.Shade.DARK)
+
+
+PROGRAM = """
+import sys, warnings
+warnings.simplefilter("error", __import__("holdfast").HoldfastWarning)
+from langgraph.graph import START, StateGraph
+from holdfast.integrations.langgraph import HoldfastSaver
+from tests.integrations.langgraph import schema_samples as samples
+
+graph = StateGraph(samples.Run)
+graph.add_node("n", lambda state: {"docs": [samples.Doc("a", samples.Source("u"))]})
+graph.add_edge(START, "n")
+thread = {"configurable": {"thread_id": "t"}}
+types = [samples.Run] if sys.argv[2] == "given" else []
+with HoldfastSaver(sys.argv[1], types=types) as saver:
+    compiled = graph.compile(checkpointer=saver)
+    if sys.argv[3] == "run":
+        compiled.invoke({"shade": samples.Shade.DARK}, thread)
+    found = compiled.get_state(thread).values
+    assert found["docs"] == [samples.Doc("a", samples.Source("u"))], found
+    assert found["shade"] is samples.Shade.DARK
+"""
+
+
+@pytest.mark.parametrize("way", ["given", "strict", "nothing"])
+def test_a_graph_that_is_started_again_reads_its_state(place, way):
+    strict = {"LANGGRAPH_STRICT_MSGPACK": "true"} if way == "strict" else {}
+
+    def run(what: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-c", PROGRAM, str(place), way, what],
+            env={**os.environ, **strict},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    assert run("run").returncode == 0
+    again = run("read")
+    if way == "nothing":
+        assert "nothing allows the class" in again.stderr
+    else:
+        assert again.returncode == 0, again.stderr
