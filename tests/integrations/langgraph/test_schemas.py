@@ -96,7 +96,9 @@ def test_a_type_of_any_form_may_be_given(place, given):
         assert latest(saver) == {"doc": doc}
 
 
-@pytest.mark.parametrize("given", ["Doc", 3, samples.Weight(1.0), object()], ids=repr)
+@pytest.mark.parametrize(
+    "given", ["Doc", 3, samples.Weight(1.0), object()], ids=["text", "number", "instance", "object"]
+)
 def test_what_is_no_type_at_all_is_refused(given):
     with pytest.raises(holdfast.InvalidInputError, match="only a class"):
         HoldfastSaver("memory://", types=[given])
