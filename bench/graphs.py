@@ -38,7 +38,7 @@ _PACKAGES = (
 _DATABASES = ("sqlite", "postgres")
 _THREAD: Any = {"configurable": {"thread_id": "bench"}}
 _LOADS = 7
-_HISTORIES = 3
+_HISTORIES = 2
 
 
 def main() -> int:
@@ -56,7 +56,8 @@ def main() -> int:
         steps = 100 if options.quick else 1_000
         results: dict[str, Any] = {"meta": meta, "steps": steps, "databases": {}}
         for database in options.only:
-            results["databases"][database] = _database(database, Path(folder), steps, options.seed)
+            place = options.folder if database == "postgres" else Path(folder)
+            results["databases"][database] = _database(database, place, steps, options.seed)
     targets = judge_graphs(results)
     results["targets"] = [each.to_dict() for each in targets]
     print(render(results, targets))
@@ -81,11 +82,11 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _database(database: str, folder: Path, steps: int, seed: int) -> dict[str, Any]:
+def _database(database: str, folder: Path | None, steps: int, seed: int) -> dict[str, Any]:
     from bench.contenders.graph_savers import POSTGRES, SQLITE
     from bench.servers import running
 
-    if database == "sqlite":
+    if folder is not None and database == "sqlite":
         made = {}
         for name, kind in SQLITE.items():
             place = folder / name
