@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import (
-    Callable,
     Coroutine,
     Iterable,
     Mapping,
 )
 from datetime import datetime
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import anyio.to_thread
 
 from holdfast.aio.document import ASYNC_DOCUMENTS, AsyncDocument
+from holdfast.aio.session.identity import AsyncSessionIdentity
 from holdfast.aio.thread import in_thread
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.history.keep import Keep
@@ -26,39 +26,12 @@ from holdfast.store.looking import Around
 from holdfast.store.pruning import PruneReport
 from holdfast.store.recovering import Recovered
 from holdfast.store.saving import UNSET, OnConflict, Unset
-from holdfast.store.session import Ref, Session
+from holdfast.store.session import Ref
 from holdfast.store.undoing import OperationInfo, Undone
 
-_T = TypeVar("_T")
 
-
-class AsyncSession:
+class AsyncSession(AsyncSessionIdentity):
     """`Session`, awaitable: the same methods, arguments and errors."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        # Saves that are under way at once are written in the order in which they were called.
-        self._turn = anyio.Lock()
-
-    @property
-    def id(self) -> str:
-        """See `Session.id`."""
-        return self._session.id
-
-    @property
-    def agent(self) -> str | None:
-        """See `Session.agent`."""
-        return self._session.agent
-
-    @property
-    def project(self) -> str | None:
-        """See `Session.project`."""
-        return self._session.project
-
-    @property
-    def branch(self) -> str:
-        """See `Session.branch`."""
-        return self._session.branch
 
     def save(  # noqa: PLR0913 - each is a keyword of the public contract
         self,
@@ -95,10 +68,6 @@ class AsyncSession:
         )
         encoded = state if isinstance(state, EncodedState) else self._session._writer.encode(state)
         return self._written(partial(self._session._writer.save, encoded, draft, expect, parent, on_conflict))
-
-    async def _written(self, write: Callable[[], _T]) -> _T:
-        async with self._turn:
-            return await in_thread(write)
 
     def encode(self, state: Any) -> EncodedState:
         """See `Session.encode`; it touches no disk."""
@@ -240,6 +209,3 @@ class AsyncSession:
     async def operations(self, *, limit: int | None = 20) -> list[OperationInfo]:
         """See `Session.operations`."""
         return await in_thread(partial(self._session.operations, limit=limit))
-
-    def __repr__(self) -> str:
-        return f"<Async{repr(self._session)[1:]}"

@@ -1,0 +1,1 @@
+"""Agents: programs that save themselves, and go on where they were."""

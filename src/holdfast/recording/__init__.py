@@ -1,0 +1,1 @@
+"""Recording: when and what a live agent saves."""

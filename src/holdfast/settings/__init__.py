@@ -1,0 +1,1 @@
+"""Settings: what can be configured, and where each value comes from."""

@@ -1,0 +1,92 @@
+"""Changing what is known about checkpoints, and removing them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from holdfast.history.checkpoint import Checkpoint
+from holdfast.history.names import check_tags
+from holdfast.store.saving import Unset
+from holdfast.store.session.identity import Ref, SessionIdentity
+
+# Each is imported by the methods that need it: a process that only saves is started faster.
+if TYPE_CHECKING:
+    from holdfast.history.keep import Keep
+    from holdfast.store.pruning import PruneReport
+
+
+class SessionChanging(SessionIdentity):
+    """Labels, pins, notes and removals."""
+
+    def annotate(
+        self, ref: Ref, *, message: str | None = None, metadata: Mapping[str, Any] | None = None
+    ) -> Checkpoint:
+        """Edit the message of a checkpoint, or lay metadata over what it has; the id stays the same."""
+        from holdfast.store import changing
+
+        return changing.annotate(self._writer.place, ref, message=message, metadata=metadata)
+
+    def tag(self, ref: Ref, *tags: str) -> Checkpoint:
+        """Put labels on a checkpoint."""
+        from holdfast.store import changing
+
+        return changing.retag(self._writer.place, ref, add=check_tags(tags))
+
+    def untag(self, ref: Ref, *tags: str) -> Checkpoint:
+        """Take labels off a checkpoint."""
+        from holdfast.store import changing
+
+        return changing.retag(self._writer.place, ref, remove=check_tags(tags))
+
+    def pin(self, ref: Ref) -> Checkpoint:
+        """Protect a checkpoint: deleting it needs force, and retention keeps it."""
+        from holdfast.store import changing
+
+        return changing.set_pin(self._writer.place, ref, pinned=True)
+
+    def unpin(self, ref: Ref) -> Checkpoint:
+        """End the protection of a checkpoint."""
+        from holdfast.store import changing
+
+        return changing.set_pin(self._writer.place, ref, pinned=False)
+
+    def delete(self, ref: Ref, *, force: bool = False) -> Checkpoint:
+        """Remove a checkpoint from history and return its record; deleting the tip moves the branch back.
+
+        The row is hidden, and goes for good only with gc; until then `undo` brings it back. A pinned checkpoint, or
+        one where branches part, needs `force`.
+        """
+        from holdfast.store.removing import delete
+
+        row, owner = delete(self._writer.place, ref, force=force)
+        if not isinstance(self._writer.expected, Unset) and self._writer.expected == row.id:
+            self._writer.expected = row.prev
+        return Checkpoint(row, owner)
+
+    def prune(self, keep: Keep, *, dry_run: bool = False) -> PruneReport:
+        """Remove the checkpoints that a policy does not keep, and say why each stays or goes.
+
+        They are hidden, and go for good only with gc; `undo` brings them back until then. The tips of branches, the
+        checkpoints where branches part and pinned ones always stay. With `per="agent"`, all sessions of this session's
+        agent are pruned.
+
+        Args:
+            keep: The policy, such as `Keep(last=100, days=7)`.
+            dry_run: Only say what would go.
+        """
+        from holdfast.store.pruning import prune
+
+        parts = self._writer.parts
+        return prune(parts.backend, self.id, self.branch, keep, now=parts.clock(), dry_run=dry_run)
+
+    def clear(self, *, force: bool = False) -> int:
+        """Remove every checkpoint and every branch of the session; return how many checkpoints that were.
+
+        They are hidden, as with `delete`, and one `undo` brings them back. If one of them is pinned, it needs `force`.
+        """
+        from holdfast.store.removing import clear
+
+        removed = clear(self._writer.place, force=force)
+        self._writer.expected = None
+        return removed

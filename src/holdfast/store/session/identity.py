@@ -1,0 +1,77 @@
+"""What every part of a Session stands on: the writer behind it, and who it is."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+from holdfast.errors import ErrorCode, InvalidInputError
+from holdfast.history.checkpoint import Checkpoint
+from holdfast.history.names import check_branch, check_label, check_session
+from holdfast.storage.ports import Reader
+from holdfast.storage.records import Claim
+from holdfast.store.composition import Composition
+from holdfast.store.writer import Writer
+
+if TYPE_CHECKING:
+    from holdfast.history.keep import Keep
+
+Ref = str | Checkpoint
+
+
+class SessionIdentity:
+    """One writer on one branch of one session."""
+
+    def __init__(
+        self,
+        parts: Composition,
+        session: str,
+        *,
+        agent: str | None,
+        project: str | None,
+        branch: str,
+        keep: Keep | None = None,
+    ) -> None:
+        claim = Claim(
+            session=check_session(session),
+            agent=check_label(agent, "agent"),
+            project=check_label(project, "project"),
+        )
+        self._writer = Writer(parts, claim, check_branch(branch), keep)
+
+    @property
+    def id(self) -> str:
+        """The id of the session."""
+        return self._writer.claim.session
+
+    @property
+    def agent(self) -> str | None:
+        """The agent it was opened for."""
+        return self._writer.claim.agent
+
+    @property
+    def project(self) -> str | None:
+        """The project it was opened for."""
+        return self._writer.claim.project
+
+    @property
+    def branch(self) -> str:
+        """The branch in use."""
+        return self._writer.branch
+
+    def _reader(self) -> AbstractContextManager[Reader]:
+        return self._writer.parts.backend.reader()
+
+    def __repr__(self) -> str:
+        return f"<Session {self.id!r} on {self.branch!r} of {self._writer.parts.backend.url}>"
+
+
+def check_limit(limit: int | None) -> int | None:
+    """Return `limit` if it can bound a listing."""
+    if limit is None or (type(limit) is int and limit > 0):
+        return limit
+    raise InvalidInputError(
+        f"limit must be a whole number above 0, not {limit!r}",
+        code=ErrorCode.BAD_ARGUMENT,
+        hint="leave it out for everything",
+    )
