@@ -30,6 +30,7 @@ test: $(VENV)/.dev ## Run the whole test suite
 check: lint types layers ## Everything that is checked without running the code
 	$(BIN)/python tools/errors_doc.py --check
 	$(BIN)/python tools/api_doc.py --check
+	$(BIN)/python tools/env_example.py --check
 	$(BIN)/python tools/requirements.py --check
 
 lint: $(VENV)/.dev ## Check style and formatting
@@ -56,6 +57,7 @@ requirements: $(VENV)/.dev ## List the requirements and the tests that show them
 docs: $(VENV)/.dev ## Write the generated pages again
 	$(BIN)/python tools/errors_doc.py
 	$(BIN)/python tools/api_doc.py
+	$(BIN)/python tools/env_example.py
 
 clean: ## Remove what can be made again, .venv included
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

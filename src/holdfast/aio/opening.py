@@ -52,6 +52,7 @@ def aopen(
     timeout: float = 10.0,
     app_version: str | None = None,
     damaged: bool = False,
+    compress: bool = True,
 ) -> Opening:
     """Open a store for asynchronous use: `async with holdfast.aopen() as store`. See `holdfast.open`."""
     return Opening(
@@ -64,5 +65,6 @@ def aopen(
             timeout=timeout,
             app_version=app_version,
             damaged=damaged,
+            compress=compress,
         )
     )

@@ -34,24 +34,36 @@ class ChunkReader(Protocol):
 
 
 def prepare(
-    batch: Batch, recent: RecentChunks, view: Callable[[], AbstractContextManager[ChunkReader]]
+    batch: Batch,
+    recent: RecentChunks,
+    view: Callable[[], AbstractContextManager[ChunkReader]],
+    *,
+    compress: bool = True,
 ) -> list[PackedChunk]:
     """The chunks of a batch, compressed; those that they build on are read where they are not at hand."""
     chunks = batch.chunks
-    bases = [chunk.base for chunk in chunks if chunk.base is not None and recent.get(chunk.base) is None]
+    bases: list[ChunkHash] = []
+    if compress:  # otherwise none builds on another
+        bases = [chunk.base for chunk in chunks if chunk.base is not None and recent.get(chunk.base) is None]
     present: set[ChunkHash] = set()
     if bases or len(chunks) >= _MANY_CHUNKS:
         with view() as reader:
             # A writer that has just started sends a whole state: most of it is there, and need not be compressed.
             present = set(reader.present(chunk.hash for chunk in chunks))
             _recall(bases, recent, reader)
-    return pack(chunks, {row.root for row in batch.checkpoints}, recent, present)
+    return pack(chunks, {row.root for row in batch.checkpoints}, recent, present, compress=compress)
 
 
 def prepare_in_turn(
-    batch: Adoption, recent: RecentChunks, view: Callable[[], AbstractContextManager[ChunkReader]]
+    batch: Adoption,
+    recent: RecentChunks,
+    view: Callable[[], AbstractContextManager[ChunkReader]],
+    *,
+    compress: bool = True,
 ) -> list[PackedChunk]:
     """The chunks of an adoption, compressed; each may build on another one of the same batch."""
+    if not compress:
+        return pack(batch.chunks, (), recent, (), compress=False)
     own = {chunk.hash for chunk in batch.chunks}
     bases = [chunk.base for chunk in batch.chunks if chunk.base is not None and chunk.base not in own]
     bases = [base for base in dict.fromkeys(bases) if recent.get(base) is None]

@@ -37,6 +37,7 @@ def connect(
     create: bool,
     timeout: float,
     damaged: bool = False,
+    compress: bool = True,
 ) -> Backend:
     """Open the store that a target names.
 
@@ -55,7 +56,12 @@ def connect(
         if _is_server(target):
             backend = _postgres()
             return backend.open(
-                target, durability=durability, create=create, timeout=timeout, damaged=damaged
+                target,
+                durability=durability,
+                create=create,
+                timeout=timeout,
+                damaged=damaged,
+                compress=compress,
             )
         # Path.expanduser raises where there is no such home; this leaves the text as it is.
         plain = os.path.expanduser(target)  # noqa: PTH111
@@ -63,7 +69,12 @@ def connect(
     from holdfast.backends.sqlite import SqliteBackend
 
     return SqliteBackend.open(
-        store_file(target), durability=durability, create=create, timeout=timeout, damaged=damaged
+        store_file(target),
+        durability=durability,
+        create=create,
+        timeout=timeout,
+        damaged=damaged,
+        compress=compress,
     )
 
 

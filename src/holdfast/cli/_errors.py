@@ -16,13 +16,14 @@ from typing import Any
 import click
 
 from holdfast.cli._settings import Settings
-from holdfast.cli._suggest import close_names, did_you_mean
 from holdfast.cli._terminal import escape_controls, paint
 from holdfast.errors import ErrorCode, HoldfastError
+from holdfast.settings.near import close_names, did_you_mean
 
 EXIT_CODES = {
     0: "done",
-    1: "ran, and the answer is no (verify found damage, an import left threads out, the demo lost a step)",
+    1: "ran, and the answer is no (verify found damage, an import left threads out, the demo lost a step, "
+    "a heartbeat failed)",
     2: "the command line or its input cannot be used",
     4: "nothing there: session, branch, checkpoint, or nothing matched the filters",
     5: "conflict: another writer was first",
@@ -36,6 +37,7 @@ EXIT_CODES = {
     70: "a bug in holdfast",
     130: "interrupted",
     141: "the reader of the output went away",
+    143: "ended by SIGTERM, after a last checkpoint",
 }
 """What a script can rely on; an unknown code is a failure."""
 

@@ -18,8 +18,8 @@ import click
 from holdfast.cli._completing import complete_branch, complete_session
 from holdfast.cli._errors import run_guarded
 from holdfast.cli._settings import peek, shared_options
-from holdfast.cli._suggest import close_names
 from holdfast.record import Record
+from holdfast.settings.near import close_names
 
 PROGRAM = "holdfast"
 _COMPLETERS = {"session": complete_session, "branch": complete_branch}

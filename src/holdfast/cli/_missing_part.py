@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from holdfast.cli._suggest import close_names, did_you_mean
 from holdfast.errors import ErrorCode, HoldfastError, NotFoundError
+from holdfast.settings.near import close_names, did_you_mean
 
 if TYPE_CHECKING:
     from holdfast import Checkpoint, Session

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
-from holdfast.cli._suggest import close_names, did_you_mean
 from holdfast.errors import ErrorCode, NotFoundError
+from holdfast.settings.near import close_names, did_you_mean
 
 if TYPE_CHECKING:
     from holdfast import Keep, Session, Store
@@ -32,7 +32,11 @@ def open_existing(settings: Settings, *, damaged: bool = False, missing: str = "
 
     try:
         with holdfast.open(
-            settings.store, create=False, durability=settings.durability, damaged=damaged
+            settings.store,
+            create=False,
+            durability=settings.durability,
+            compress=settings.compress,
+            damaged=damaged,
         ) as store:
             yield store
     except NotFoundError as error:
@@ -66,19 +70,20 @@ def open_or_make(
     *,
     first: Callable[[], object] = lambda: None,
     durability: Literal["power", "process"] = "power",
+    compress: bool = True,
 ) -> Iterator[tuple[Store, str]]:
     """A store, and what to say if it was made just now; `first` is called before one is made, and may refuse."""
     import holdfast
 
     try:
-        store, made = holdfast.open(target, create=False, durability=durability), ""
+        store, made = holdfast.open(target, create=False, durability=durability, compress=compress), ""
     except NotFoundError as error:
         if error.code is not ErrorCode.STORE_MISSING:
             raise
         first()
         # Nobody means to lose a store that way; but a file that was cut to nothing looks the same as a new one.
         was_empty = empty_file(str(error.details.get("path", "")))
-        store = holdfast.open(target, durability=durability)
+        store = holdfast.open(target, durability=durability, compress=compress)
         made = "made a new store in a file that was empty:" if was_empty else "made a new store:"
     with store:
         yield store, made

@@ -10,9 +10,9 @@ from holdfast.cli._opening import open_existing
 from holdfast.cli._paging import paging
 from holdfast.cli._render import Column, data, document, table, time_column
 from holdfast.cli._settings import Settings
-from holdfast.cli._suggest import close_names, did_you_mean
 from holdfast.cli._terminal import escape_field, iso
 from holdfast.errors import ErrorCode, NotFoundError
+from holdfast.settings.near import close_names, did_you_mean
 
 _COLUMNS = [
     Column("SESSION", lambda s: s.id, most=40, style=lambda _: "yellow"),

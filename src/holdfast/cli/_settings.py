@@ -20,7 +20,7 @@ from holdfast.cli._terminal import ColorChoice, TimeChoice, is_terminal, paint, 
 
 DEFAULT_SESSION = "default"
 
-_NO_OPTION = ("HOLDFAST_DURABILITY", "HOLDFAST_KEEP_")
+_NO_OPTION = ("HOLDFAST_DURABILITY", "HOLDFAST_KEEP_", "HOLDFAST_CHECKPOINT_", "HOLDFAST_HEARTBEAT_")
 """Variables of settings that are no option of every command."""
 
 
@@ -31,6 +31,7 @@ class Settings:
         typed: The ones that were on the command line.
         origins: Where each one came from that was on the command line or in a variable.
         keep: The fields of the `Keep` for automatic retention.
+        compress: Whether what is stored is compressed.
     """
 
     # A plain class: making a dataclass takes as long as reading the rest of this module.
@@ -38,6 +39,7 @@ class Settings:
         self.store: str | None = None
         self.session = DEFAULT_SESSION
         self.branch: str | None = None
+        self.config: str | None = None
         self.json = json
         self.color: ColorChoice = "auto"
         self.no_progress = False
@@ -46,6 +48,7 @@ class Settings:
         self.pager = os.environ.get("HOLDFAST_PAGER")
         self.durability: Literal["power", "process"] = "power"
         self.keep: dict[str, Any] = {}
+        self.compress = True
         self.typed: set[str] = set()
         self.origins: dict[str, str] = {}
 
@@ -54,20 +57,24 @@ class Settings:
 
         Raises:
             InvalidInputError: A file or a variable cannot be used (`bad-config`).
+            UnsupportedError: A YAML file was named, and nothing is installed that reads it.
         """
-        from holdfast.cli._config_files import config_files
+        from holdfast.settings.files import config_files
 
-        files = [file for file in config_files(self.store) if file.exists]
+        files = [file for file in config_files(self.store, self.config) if file.counts]
         if not files and not any(name.startswith(_NO_OPTION) for name in os.environ):
             return
-        from holdfast.cli._configuration import resolve
+        from holdfast.settings.resolving import resolve
 
         for key, found in resolve({}, files).items():
             group, _, field = key.rpartition(".")
-            if group:
+            if group == "keep":
                 if found.value is not None:
                     self.keep[field] = found.value
-            elif found.origin != "default" and key not in self.origins:
+            elif key == "checkpoint.compress":
+                self.compress = found.value
+            # The rest of the groups is for agents that run, and no command of this kind is one.
+            elif not group and found.origin != "default" and key not in self.origins:
                 setattr(self, key, found.value)
 
     def when(self, moment: datetime) -> str:
@@ -132,6 +139,12 @@ def shared_options(completers: Mapping[str, Callable[..., list[Any]]]) -> list[c
             metavar="NAME",
             shell_complete=completers.get("branch"),
             help="The branch  [default: the one in use]",
+        ),
+        _option(
+            "--config",
+            metavar="FILE",
+            envvar="HOLDFAST_CONFIG",
+            help="A settings file to read before all others",
         ),
         _option("--json", is_flag=True, help="Write one JSON document to stdout"),
         _option("--no-progress", is_flag=True, help="No progress on stderr"),

@@ -12,22 +12,15 @@ from typing import Any
 
 import click
 
-from holdfast.cli._config_files import ConfigFile, config_files, store_config, user_config
-from holdfast.cli._configuration import (
-    SETTINGS,
-    Found,
-    parse,
-    parse_toml,
-    read_text,
-    resolve,
-    setting,
-    shown,
-)
 from holdfast.cli._group import HoldfastCommand
 from holdfast.cli._render import Column, data, document, json_text, table
 from holdfast.cli._settings import Settings, pass_settings_alone
 from holdfast.cli._terminal import escape_controls, escape_field
-from holdfast.errors import ErrorCode, InvalidInputError, NotFoundError, UnsupportedError
+from holdfast.errors import ErrorCode, HoldfastError, InvalidInputError, NotFoundError, UnsupportedError
+from holdfast.settings.files import ConfigFile, config_files, store_config, user_config
+from holdfast.settings.keys import SETTINGS, Found, parse, setting
+from holdfast.settings.reading import parse_toml, read_text, shown
+from holdfast.settings.resolving import resolve
 
 HELP = """Show settings, or change one.
 
@@ -77,13 +70,13 @@ def command(
 
 
 def _show(settings: Settings, key: str | None, *, explain: bool) -> None:
-    files = config_files(settings.store)
+    files = config_files(settings.store, settings.config)
     given = {
         name: Found(getattr(settings, name), origin)
         for name, origin in settings.origins.items()
         if name in SETTINGS
     }
-    problems: list[InvalidInputError] = []
+    problems: list[HoldfastError] = []
     # One value is asked for by scripts, which should not go on with a wrong one. Whoever looks at all of them may be
     # about to mend a file.
     lenient = key is None or explain
@@ -110,7 +103,10 @@ def _write_rows(
         target, origin, exists = _store(settings)
         rows.insert(0, ("store", target, origin + ("" if exists else "; there is none yet")))
     if settings.for_people():
-        columns = [Column("KEY", lambda row: row[0]), Column("VALUE", lambda row: row[1] or "-", most=60)]
+        columns = [
+            Column("KEY", lambda row: row[0], most=40),
+            Column("VALUE", lambda row: row[1] or "-", most=60),
+        ]
         if explain:
             # Where something comes from is what is asked for: never cut, however narrow the terminal is.
             columns = [
@@ -132,7 +128,7 @@ def _write_json(
     settings: Settings,
     files: list[ConfigFile],
     found: dict[str, Found],
-    problems: list[InvalidInputError],
+    problems: list[HoldfastError],
 ) -> None:
     target, origin, exists = _store(settings)
     document(
@@ -149,7 +145,7 @@ def _write_json(
     )
 
 
-def _wrong(problem: InvalidInputError) -> dict[str, Any]:
+def _wrong(problem: HoldfastError) -> dict[str, Any]:
     place = {name: problem.details.get(name) for name in ("path", "line")}
     return {"message": str(problem), "hint": problem.hint, **place}
 
@@ -162,7 +158,7 @@ def _store(settings: Settings) -> tuple[str, str, bool]:
     target = settings.store or str(find_target())
     origin = settings.origins.get("store")
     if origin is None:
-        near = os.path.join(os.getcwd(), ".holdfast")  # noqa: PTH109, PTH118 - as in _config_files
+        near = os.path.join(os.getcwd(), ".holdfast")  # noqa: PTH109, PTH118 - as in settings/files.py
         origin = "in this folder" if target == near else "the nearest .holdfast upward"
     try:
         with holdfast.open(target, create=False) as store:
@@ -172,7 +168,7 @@ def _store(settings: Settings) -> tuple[str, str, bool]:
 
 
 def _change(settings: Settings, key: str, text: str | None, *, own: bool, dry_run: bool) -> None:
-    from holdfast.cli._toml import CannotWriteError, literal, value_at, with_value, without_value
+    from holdfast.settings.toml_editing import CannotWriteError, literal, value_at, with_value, without_value
 
     file = ConfigFile(user_config(), "user") if own else _of_store(settings)
     after = None if text is None else parse(key, text, "the command line")
@@ -236,7 +232,7 @@ def _of_store(settings: Settings) -> ConfigFile:
             code=ErrorCode.NOT_SUPPORTED,
             hint="--user changes your own settings; those of a project stand in pyproject.toml, in [tool.holdfast]",
         )
-    if path is None or not os.path.isdir(os.path.dirname(path)):  # noqa: PTH112, PTH120 - as in _config_files
+    if path is None or not os.path.isdir(os.path.dirname(path)):  # noqa: PTH112, PTH120 - as in settings/files.py
         raise NotFoundError(
             "there is no store here whose settings could be changed",
             code=ErrorCode.STORE_MISSING,
@@ -247,7 +243,7 @@ def _of_store(settings: Settings) -> ConfigFile:
 
 def _replace(path: str, text: str) -> None:
     """Write a file in the place of another: whoever reads sees the old one or the new one, never half of either."""
-    folder = os.path.dirname(path) or "."  # noqa: PTH120 - as in _config_files
+    folder = os.path.dirname(path) or "."  # noqa: PTH120 - as in settings/files.py
     os.makedirs(folder, exist_ok=True)  # noqa: PTH103
     # Beside what a link leads to, so that a settings file kept elsewhere stays a link.
     path = os.path.realpath(path)

@@ -82,7 +82,7 @@ def _copy(
         wanted = list(sessions) or None
         if dry_run:
             return store.copy_to(target, sessions=wanted, dry_run=True, progress=told)
-        with holdfast.open(target, durability=settings.durability) as other:
+        with holdfast.open(target, durability=settings.durability, compress=settings.compress) as other:
             return store.copy_to(other, sessions=wanted, progress=told)
 
 

@@ -110,6 +110,7 @@ def command(
         settings.store,
         first=lambda: _rehearse(settings, source or change(_empty()), given, labels),
         durability=settings.durability,
+        compress=settings.compress,
     ) as (
         store,
         made,

@@ -17,9 +17,9 @@ from holdfast.cli._paging import paging
 from holdfast.cli._planning import Outcome, dry_run_option, open_for, report
 from holdfast.cli._render import Column, data, document, table
 from holdfast.cli._settings import Settings, pass_settings
-from holdfast.cli._suggest import close_names, did_you_mean
 from holdfast.cli._terminal import escape_field, iso
 from holdfast.errors import ErrorCode, InvalidInputError, NotFoundError
+from holdfast.settings.near import close_names, did_you_mean
 
 if TYPE_CHECKING:
     from holdfast import Checkpoint
