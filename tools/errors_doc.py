@@ -46,6 +46,8 @@ MEANINGS: dict[type[HoldfastError], dict[str, str]] = {
         "undo-blocked": "A branch or a checkpoint is no longer as the operation left it; the hint says what to do.",
         "history-differs": "The target of a copy or an import has a session of that id with another history.",
         "collection-running": "Another process removes chunks already; a collection nobody asked for does not begin.",
+        "lease-held": "Somebody else holds the lease; the message names the process and the machine.",
+        "lease-lost": "The writer does not hold its lease any more: it ran out and was taken, or was given up.",
     },
     errors.IntegrityError: {
         "chunk-damaged": "The bytes under a hash are not the bytes that were hashed.",
@@ -53,6 +55,7 @@ MEANINGS: dict[type[HoldfastError], dict[str, str]] = {
         "row-damaged": "A row does not match its checksum, or contradicts another one.",
         "store-damaged": "The file is damaged below the rows: a page, the header, the schema.",
         "nothing-intact": "No checkpoint at or before the one that was asked for can be read.",
+        "archive-damaged": "An archive does not fit its own hashes: it was changed or cut short since it was written.",
     },
     errors.InvalidInputError: {
         "bad-argument": "An argument has a value that the call cannot use.",
@@ -76,9 +79,13 @@ MEANINGS: dict[type[HoldfastError], dict[str, str]] = {
         "needs-confirmation": "The command needs a yes, and nobody gave it.",
         "bad-config": "A settings file has an unknown key, a value of the wrong type, or is not TOML.",
         "source-unknown": "What is to be imported is no database that one of LangGraph's savers wrote.",
+        "archive-malformed": "A file is no archive of checkpoints; the message says where and why.",
+        "archive-too-large": "An archive has more bytes, values, levels or text than the limits of the import allow.",
+        "predicate-failed": "The function of a trigger `when(...)` raised an exception, which is the cause.",
     },
     errors.UnsupportedError: {
         "format-too-new": "A newer holdfast wrote the store, in a format that this one cannot read.",
+        "format-too-old": "An older holdfast made the store, before the format was final; `holdfast repair` brings it up.",
         "sqlite-too-old": "The SQLite library has a known fault, or lacks what the store needs.",
         "network-filesystem": "The store would lie on a network file system, where its locks do not hold.",
         "server-too-old": "The PostgreSQL server is older than the oldest version that has what the store needs.",
@@ -101,6 +108,8 @@ MEANINGS: dict[type[HoldfastError], dict[str, str]] = {
         "upgrade-failed": "The upgrade function of a registered type failed.",
         "decode-failed": "The decode function of a registered type failed.",
         "document-drift": "A document was changed by something that knows it only as a dict or list.",
+        "resume-unfinished": "A recorder was asked to save while a resume was under way, or after one was broken off.",
+        "sources-failed": "None of the sources of a recorder could be captured; nothing was saved.",
     },
 }
 

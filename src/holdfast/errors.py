@@ -52,12 +52,15 @@ class ErrorCode(StrEnum):
     UNDO_BLOCKED = "undo-blocked"
     HISTORY_DIFFERS = "history-differs"
     COLLECTION_RUNNING = "collection-running"
+    LEASE_HELD = "lease-held"
+    LEASE_LOST = "lease-lost"
     # integrity
     CHUNK_DAMAGED = "chunk-damaged"
     CHUNK_MISSING = "chunk-missing"
     ROW_DAMAGED = "row-damaged"
     STORE_DAMAGED = "store-damaged"
     NOTHING_INTACT = "nothing-intact"
+    ARCHIVE_DAMAGED = "archive-damaged"
     # invalid input
     BAD_ARGUMENT = "bad-argument"
     BAD_NAME = "bad-name"
@@ -80,8 +83,12 @@ class ErrorCode(StrEnum):
     NEEDS_CONFIRMATION = "needs-confirmation"
     BAD_CONFIG = "bad-config"
     SOURCE_UNKNOWN = "source-unknown"
+    ARCHIVE_MALFORMED = "archive-malformed"
+    ARCHIVE_TOO_LARGE = "archive-too-large"
+    PREDICATE_FAILED = "predicate-failed"
     # unsupported
     FORMAT_TOO_NEW = "format-too-new"
+    FORMAT_TOO_OLD = "format-too-old"
     SQLITE_TOO_OLD = "sqlite-too-old"
     NETWORK_FILESYSTEM = "network-filesystem"
     SERVER_TOO_OLD = "server-too-old"
@@ -102,6 +109,8 @@ class ErrorCode(StrEnum):
     UPGRADE_FAILED = "upgrade-failed"
     DECODE_FAILED = "decode-failed"
     DOCUMENT_DRIFT = "document-drift"
+    SOURCES_FAILED = "sources-failed"
+    RESUME_UNFINISHED = "resume-unfinished"
 
 
 # These have an exit code of their own, because scripts branch on them.

@@ -16,7 +16,11 @@ from holdfast.objects.cutting import FORMAT_0
 from holdfast.storage.seal import seal
 
 FORMAT: Final = 0
-HEADER_KEYS: Final = frozenset({"format", "store", "hash", "cipher", "key", "layout", "created_at"})
+REVISION: Final = 2
+"""Of the tables, while the format is not final: raised with each change that an older store does not have."""
+HEADER_KEYS: Final = frozenset(
+    {"format", "revision", "store", "hash", "cipher", "key", "layout", "created_at"}
+)
 
 Entry = tuple[str, str, int]
 """Key, value and seal."""
@@ -34,6 +38,7 @@ def new_header() -> list[Entry]:
 
     entries = {
         "format": str(FORMAT),
+        "revision": str(REVISION),
         "store": str(uuid.uuid4()),
         "hash": "blake3",
         "cipher": "0",
@@ -49,17 +54,21 @@ def check_header(entries: Iterable[Entry], where: str) -> dict[str, str]:
 
     Raises:
         IntegrityError: An entry is damaged, or one is missing.
-        UnsupportedError: It names something that this version does not know.
+        UnsupportedError: It names something that this version does not know, or does not know any more.
     """
     header: dict[str, str] = {}
     for key, value, checksum in entries:
         if seal(key, value) != checksum:
             raise IntegrityError.row_damaged(f"header {key!r} of {where}", why="its checksum does not match")
         header[key] = value
+    # The first stores had no such entry.
+    revision = header.setdefault("revision", "1")
     if not header.keys() >= HEADER_KEYS:
         raise store_damaged(where, "its header is not complete")
     if int(header["format"]) > FORMAT:
         raise too_new(where, int(header["format"]))
+    if int(revision) != REVISION:
+        raise _other_revision(where, int(revision))
     # A layout of other figures would be read all right; but a state saved by this version would have another root.
     if (header["cipher"], header["hash"], header["layout"]) != ("0", "blake3", FORMAT_0.canonical()):
         raise UnsupportedError(
@@ -86,4 +95,25 @@ def too_new(where: str, version: int) -> UnsupportedError:
         hint="upgrade holdfast: pip install --upgrade holdfast",
         path=where,
         format=version,
+    )
+
+
+def _other_revision(where: str, revision: int) -> UnsupportedError:
+    """Its tables are those of another version from before the first release."""
+    told = f"the store {where} has tables of revision {revision}; this version of holdfast needs revision {REVISION}"
+    if revision > REVISION:
+        return UnsupportedError(
+            told,
+            code=ErrorCode.FORMAT_TOO_NEW,
+            hint="upgrade holdfast: pip install --upgrade holdfast",
+            path=where,
+            revision=revision,
+        )
+    return UnsupportedError(
+        told,
+        code=ErrorCode.FORMAT_TOO_OLD,
+        hint="`holdfast repair` puts a store of this version in its place and keeps the old one beside it; or make a "
+        "new store elsewhere",
+        path=where,
+        revision=revision,
     )

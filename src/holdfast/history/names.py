@@ -1,4 +1,4 @@
-"""What sessions, branches, tags and keys may be called.
+"""What sessions, branches, tags, keys and leases may be called.
 
 A session id or a key comes from the caller's own world (a thread id, a run id), so nearly every text will do. A branch
 or a tag is typed by people inside refs, so the characters of the ref grammar (`~ @ # : ..` and spaces) stay out of
@@ -20,6 +20,7 @@ MAX_KEY = 1024
 """Bytes of UTF-8. Programs make keys of several ids; a server's index takes twice this."""
 
 _BRANCH = r"\w[\w./+-]*"
+_LEASE_PREFIX = r"[a-z][a-z0-9-]{0,31}"
 
 
 def check_session(name: str) -> str:
@@ -37,6 +38,20 @@ def check_key(name: str) -> str:
             name=name[:MAX_NAME].encode("utf-8", "replace").decode(),
         )
     return _checked(name, "key", longest=MAX_KEY)
+
+
+def check_lease(name: str) -> str:
+    """Return `name` if it can be a lease: what it is for, a colon, and a session id, as in `heartbeat:research-42`."""
+    prefix, colon, session = name.partition(":") if type(name) is str else ("", "", "")
+    if not colon or not re.fullmatch(_LEASE_PREFIX, prefix):
+        shown = repr(name[:60]) if type(name) is str else f"a {type(name).__name__}"
+        raise InvalidInputError(
+            f"{shown} cannot be the name of a lease",
+            code=ErrorCode.BAD_NAME,
+            hint="begin with a word in small letters, then a colon and the session id: heartbeat:research-42",
+        )
+    _checked(session, "session id")
+    return name
 
 
 def check_label(name: str | None, what: str) -> str | None:

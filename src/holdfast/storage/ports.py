@@ -1,8 +1,9 @@
 """The two ports: a `Backend` commits batches, a `Reader` answers questions about one moment.
 
-All writing is `commit`, or `adopt` for rows that another store made. All reading goes through a `Reader`, which sees
-the store as it was when it was opened: what a load reads fits together, whoever writes meanwhile. Sentences in these
-docstrings are the contract, and each has a test in `holdfast.testing.conformance`.
+All writing is `commit`, or `adopt` for rows that another store made; leases, which say who may write, are beside it.
+All reading goes through a `Reader`, which sees the store as it was when it was opened: what a load reads fits together,
+whoever writes meanwhile. Sentences in these docstrings are the contract, and each has a test in
+`holdfast.testing.conformance`.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from holdfast.storage.records import (
 if TYPE_CHECKING:
     from holdfast.storage.copying import Adopted, Adoption
     from holdfast.storage.inspection import Flaw, LostRow, Rebuilt
+    from holdfast.storage.leasing import Holder, Lease
 
 
 class Reader(Protocol):
@@ -68,7 +70,11 @@ class Reader(Protocol):
         ...
 
     def chunks(self, hashes: Iterable[ChunkHash]) -> Mapping[ChunkHash, bytes]:
-        """The plain bytes of those chunks; a chunk that is not there is left out. The caller checks the hashes."""
+        """The plain bytes of those chunks; a chunk that is not there is left out. The caller checks the hashes.
+
+        They may be fetched and expanded no sooner than they are looked at, and each time anew; damage that the backend
+        finds is raised then. They can be looked at after the view has ended, too.
+        """
         ...
 
     def present(self, hashes: Iterable[ChunkHash]) -> AbstractSet[ChunkHash]:
@@ -170,8 +176,9 @@ class Backend(Protocol):
     def commit(self, batch: Batch) -> Receipt:
         """Write the batch, all or nothing, durably before returning.
 
-        Checks, in this order, before anything is visible: the claim fits the session; the guard holds; what it relies
-        on is there; every move's expected head is the head; every key is free. `seq` continues the session's, one by
+        Checks, in this order, before anything is visible: the fence holds, and will until the commit is done; the claim
+        fits the session; the guard holds; what it relies on is there; every move's expected head is the head; every
+        key is free. `seq` continues the session's, one by
         one, in batch order. A chunk that is already there is not stored again; what the new ones take counts for the
         first checkpoint of the batch. Operations follow on from the tip of the log. A batch whose checkpoints are all
         there already, whatever else it says, changes nothing and returns their rows: a lost reply is settled by
@@ -179,8 +186,8 @@ class Backend(Protocol):
         `position` and `seq` are never given twice, whatever was removed.
 
         Raises:
-            ConflictError: The guard (`session-changed`), what it relies on (`chunks-gone`), a move (`branch-moved`) or
-                a key (`key-taken`) does not hold.
+            ConflictError: The fence (`lease-lost`), the guard (`session-changed`), what it relies on (`chunks-gone`), a
+                move (`branch-moved`) or a key (`key-taken`) does not hold.
             InvalidInputError: The session belongs to another agent or project (`session-mismatch`).
             BackendError: The write failed; what it would have written is absent or, rarely, whole.
         """
@@ -213,6 +220,41 @@ class Backend(Protocol):
         """
         ...
 
+    def claim(self, name: str, holder: Holder, seconds: float, *, at: int) -> Lease:
+        """Take a lease for so many seconds, in one step, if nobody has it; of many who try at once one gets it.
+
+        It can be had where nobody holds it, where its time is over, and where its holder is known to be gone: a process
+        of this machine that has ended. It is over when `until` has passed, and also when `until` is further away than
+        twice its length: then the clock was set back. Who has it already (the same `holder.id`) gets it anew. Its epoch
+        is higher than any that was ever given in this store.
+
+        Args:
+            name: The lease.
+            holder: Who wants it.
+            seconds: For how long.
+            at: The time now, for a store that has no clock of its own; one that has goes by that.
+
+        Raises:
+            ConflictError: Somebody holds it (`lease-held`).
+        """
+        ...
+
+    def renew(self, lease: Lease, seconds: float, *, at: int) -> Lease:
+        """Hold a lease for so many seconds from now on, over or not, if nobody has taken it since; as it is then.
+
+        Raises:
+            ConflictError: Somebody has, or it was given up (`lease-lost`).
+        """
+        ...
+
+    def release(self, lease: Lease) -> None:
+        """Give a lease up: it is free at once. Where that claim does not hold it any more, nothing changes."""
+        ...
+
+    def lease(self, name: str) -> Lease | None:
+        """The lease of that name as it is, though its time may be over; None where nobody holds it."""
+        ...
+
     def collection(
         self, *, dry_run: bool = False, stale_after: float | None = None
     ) -> AbstractContextManager[Collection]:
@@ -227,7 +269,10 @@ class Backend(Protocol):
         ...
 
     def erase_session(self, session: str) -> None:
-        """Remove a session with its branches, checkpoints and log, for good; its chunks wait for a `Collection`."""
+        """Remove a session with its branches, checkpoints and log, for good; its chunks wait for a `Collection`.
+
+        Leases that are named after it (`prefix:session`) go too: whoever held one writes nothing more under it.
+        """
         ...
 
     def scrub(self, *, dry_run: bool = False) -> None:

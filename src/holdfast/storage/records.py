@@ -12,9 +12,12 @@ and removals touch may change, and each change goes into the operation log in th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NewType, Protocol
+from typing import TYPE_CHECKING, NewType, Protocol
 
 from holdfast.record import Record
+
+if TYPE_CHECKING:
+    from holdfast.storage.leasing import Fence
 
 CheckpointId = NewType("CheckpointId", bytes)
 """32 bytes that name a checkpoint: a hash over its parents, its root and everything its writer said."""
@@ -293,6 +296,9 @@ class Batch(Record):
     the log go on as if they were there."""
     also_relies_on: tuple[CheckpointId, ...] = ()
     """Further checkpoints whose states have chunks that are left out, likewise; of any session."""
+    fence: Fence | None = None
+    """The claim of a lease; the batch fails with `lease-lost` where that is no longer the one that holds it. One that
+    has run out, and that nobody else has taken, still holds."""
 
 
 class Swept(Record):

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from holdfast.backends import rules
 from holdfast.backends.forking import watch
@@ -23,6 +24,9 @@ from holdfast.storage.copying import Adoption
 from holdfast.storage.inspection import Rebuilt
 from holdfast.storage.ports import Inspection
 from holdfast.storage.records import Batch, Receipt
+
+if TYPE_CHECKING:
+    from holdfast.storage.leasing import Holder, Lease
 
 _URL = "memory:"
 
@@ -80,6 +84,37 @@ class MemoryBackend:
     def turn(self, session: str) -> AbstractContextManager[object]:  # noqa: ARG002 - the port's
         """See `Backend.turn`. Commits are short here, and none loses more than a few rounds."""
         return nullcontext()
+
+    def claim(self, name: str, holder: Holder, seconds: float, *, at: int) -> Lease:
+        """See `Backend.claim`."""
+        # Only who wants a lease needs them; the same below.
+        from holdfast.backends.leasing import microseconds, ticking
+        from holdfast.backends.memory.leasing import claim
+
+        length, now = microseconds(seconds), ticking(at)
+        with self._lock:
+            return claim(self._writable(), name, holder, length, at=now())
+
+    def renew(self, lease: Lease, seconds: float, *, at: int) -> Lease:
+        """See `Backend.renew`."""
+        from holdfast.backends.leasing import microseconds, ticking
+        from holdfast.backends.memory.leasing import renew
+
+        length, now = microseconds(seconds), ticking(at)
+        with self._lock:
+            return renew(self._writable(), lease, length, at=now())
+
+    def release(self, lease: Lease) -> None:
+        """See `Backend.release`."""
+        from holdfast.backends.memory.leasing import release
+
+        with self._lock:
+            release(self._writable(), lease)
+
+    def lease(self, name: str) -> Lease | None:
+        """See `Backend.lease`."""
+        with self._lock:
+            return self._open_moment().leases.get(name)
 
     @contextmanager
     def collection(

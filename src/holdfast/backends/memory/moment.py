@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from holdfast.backends import rules
 from holdfast.errors import ConflictError
@@ -22,6 +23,9 @@ from holdfast.storage.records import (
     Receipt,
     SessionRow,
 )
+
+if TYPE_CHECKING:
+    from holdfast.storage.leasing import Lease
 
 
 @dataclass(slots=True)
@@ -39,8 +43,11 @@ class Moment:
     """The epoch in which each chunk was last written or found."""
     adopted: dict[str, int] = field(default_factory=dict)
     """How `adopt` left each session that it wrote."""
+    leases: dict[str, Lease] = field(default_factory=dict)
     epoch: int = 0
     position: int = 0
+    lease_epoch: int = 0
+    """The highest that was ever given to a claim of a lease."""
     readers: int = 0
 
     def copy(self) -> Moment:
@@ -54,13 +61,16 @@ class Moment:
             chunks=dict(self.chunks),
             stamps=dict(self.stamps),
             adopted=dict(self.adopted),
+            leases=dict(self.leases),
             epoch=self.epoch,
             position=self.position,
+            lease_epoch=self.lease_epoch,
         )
 
 
 def check(moment: Moment, batch: Batch) -> SessionRow:
     """The session as it will be, once everything that can be refused has been looked at."""
+    _check_fence(moment, batch)
     session = rules.claim_session(moment.sessions.get(batch.claim.session), batch)
     rules.check_guard(session, batch.guard)
     for relied_on in rules.relied_on(batch):
@@ -88,6 +98,14 @@ def check(moment: Moment, batch: Batch) -> SessionRow:
             raise rules.edit_missing(edit.id)
     _check_removals(moment, new, batch)
     return rules.switched(session, batch)
+
+
+def _check_fence(moment: Moment, batch: Batch) -> None:
+    if batch.fence is not None:
+        # Only who holds a lease needs to know what one is.
+        from holdfast.backends.leasing import check_fence
+
+        check_fence(moment.leases.get(batch.fence.name), batch.fence)
 
 
 def _check_removals(moment: Moment, new: Mapping[CheckpointId, CheckpointRow], batch: Batch) -> None:
@@ -142,6 +160,8 @@ def _remove(moment: Moment, checkpoint: CheckpointId) -> None:
 
 def erase(moment: Moment, session: str) -> None:
     """Remove a session with all that belongs to it."""
+    for lease in [each for each in moment.leases if each.partition(":")[2] == session]:
+        del moment.leases[lease]
     moment.sessions.pop(session, None)
     moment.adopted.pop(session, None)
     for name in [each for each in moment.branches if each[0] == session]:

@@ -93,14 +93,28 @@ CREATE TABLE operations (
     PRIMARY KEY (session, number)
 ) STRICT;
 
+-- Who writes under a name, for as long as they do. Of the moment, and no part of history: without a seal.
+CREATE TABLE leases (
+    name TEXT NOT NULL PRIMARY KEY,
+    holder TEXT NOT NULL,
+    host TEXT NOT NULL,
+    pid INTEGER NOT NULL,
+    started TEXT NOT NULL,
+    epoch INTEGER NOT NULL,
+    since INTEGER NOT NULL,
+    until INTEGER NOT NULL,
+    length INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 -- epoch: opened anew by each collection of chunks. position: the highest that was ever given to a row that is gone.
+-- lease: the highest epoch that a lease was ever claimed with.
 -- collecting: there while a collection is under way; when it last showed itself.
 CREATE TABLE counters (
     name TEXT NOT NULL PRIMARY KEY,
     value INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
-INSERT INTO counters (name, value) VALUES ('epoch', 0), ('position', 0);
+INSERT INTO counters (name, value) VALUES ('epoch', 0), ('position', 0), ('lease', 0);
 
 -- A chunk with a base is the difference to it; depth counts how many stand on each other. epoch is the one in which it
 -- was last written, found or built on; refers is 0 where it names no other chunk.

@@ -103,6 +103,25 @@ CREATE TABLE operations (
     PRIMARY KEY (session, number)
 );
 
+-- Who writes under a name, for as long as they do. Of the moment, and no part of history: without a seal.
+-- Unique with its epoch, so that a claim changes a key: it waits for commits that stand on the row (FOR KEY SHARE), and
+-- a renewal, which changes no key, does not.
+CREATE TABLE leases (
+    name text COLLATE "C" NOT NULL PRIMARY KEY,
+    holder text COLLATE "C" NOT NULL,
+    host text COLLATE "C" NOT NULL,
+    pid bigint NOT NULL,
+    started text COLLATE "C" NOT NULL,
+    epoch bigint NOT NULL,
+    since bigint NOT NULL,
+    until bigint NOT NULL,
+    length bigint NOT NULL,
+    UNIQUE (name, epoch)
+) WITH (fillfactor = 50);
+
+-- Never given twice: a lease that is given up leaves no row.
+CREATE SEQUENCE lease_epochs;
+
 -- epoch: opened anew by each collection of chunks. watched_until: seconds since 1970; until then somebody waits for
 -- new checkpoints and wants to be told.
 CREATE TABLE counters (
@@ -232,6 +251,47 @@ BEGIN
 END
 $$;
 
+-- The server's clock in microseconds since 1970, at this moment and not at the beginning of the transaction.
+CREATE FUNCTION now_us() RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    RETURN (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
+END
+$$;
+
+-- Take a lease that nobody has, whose time is over, or whose epoch is the one that the caller knows to be of a dead
+-- process; else say who has it. Too far in the future is over too: the clock was set back.
+CREATE FUNCTION claim(
+    version integer, wanted text, claimant text, place text, process bigint, began text, time_us bigint, dead bigint,
+    OUT is_taken boolean, OUT now bigint, OUT its_name text, OUT its_holder text, OUT its_host text, OUT its_pid bigint,
+    OUT its_started text, OUT its_epoch bigint, OUT its_since bigint, OUT its_until bigint, OUT its_length bigint
+) LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM enter(version);
+    -- A claim that a crash of the server took back would be given again, to somebody else, with the same epoch.
+    IF current_setting('synchronous_commit') = 'off' THEN
+        PERFORM set_config('synchronous_commit', 'on', true);
+    END IF;
+    LOOP
+        INSERT INTO leases AS l VALUES (wanted, claimant, place, process, began, nextval('lease_epochs'), now_us(),
+            now_us() + time_us, time_us)
+            ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, host = excluded.host, pid = excluded.pid,
+                started = excluded.started, epoch = excluded.epoch, since = now_us(), until = now_us() + time_us,
+                length = time_us
+                WHERE l.holder = claimant OR l.epoch = dead OR l.until <= now_us()
+                    OR l.until - now_us() > 2 * l.length
+            RETURNING l.* INTO its_name, its_holder, its_host, its_pid, its_started, its_epoch, its_since, its_until,
+                its_length;
+        is_taken := FOUND;
+        now := now_us();
+        EXIT WHEN is_taken;
+        SELECT l.* INTO its_name, its_holder, its_host, its_pid, its_started, its_epoch, its_since, its_until,
+            its_length FROM leases AS l WHERE l.name = wanted;
+        -- Where it was given up in between, nobody has it.
+        EXIT WHEN FOUND;
+    END LOOP;
+END
+$$;
+
 -- Carry out a batch whose rows were worked out from what the writer knows of the session: all of it if that still
 -- holds, or nothing. HF409: it does not hold, and has to be worked out again. HF426: this is another version.
 CREATE FUNCTION apply(
@@ -247,6 +307,8 @@ CREATE FUNCTION apply(
     cut_from bigint,         -- operations from this number on go; null cuts nothing
     entries json,            -- operation rows
     removals bytea[],
+    fence text,              -- a lease that has to be held with this epoch; null for none
+    fence_epoch bigint,
     OUT positions bigint[],
     OUT stored bigint,
     OUT watched boolean
@@ -273,6 +335,14 @@ BEGIN
     END IF;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'the session is not as it was' USING ERRCODE = 'HF409';
+    END IF;
+
+    IF fence IS NOT NULL THEN
+        -- After the lock on the session, which is the order in which a session is erased. It stays until the commit.
+        PERFORM 1 FROM leases AS l WHERE l.name = fence AND l.epoch = fence_epoch FOR KEY SHARE;
+        IF NOT FOUND THEN
+            RAISE EXCEPTION 'the lease is not held any more' USING ERRCODE = 'HF409';
+        END IF;
     END IF;
 
     IF relied_on IS NOT NULL THEN
@@ -378,6 +448,7 @@ CREATE FUNCTION append(
     duration_ms double precision, app_version text, nonce bytea, key text, size_bytes bigint, stored_at bigint,
     prev bytea, skipped bigint, hidden bigint, tags text, pinned bigint, edited_message text, added_metadata text,
     seal bigint,
+    fence text, fence_epoch bigint,
     OUT place bigint,
     OUT stored bigint,
     OUT watched boolean
@@ -390,6 +461,12 @@ BEGIN
     UPDATE sessions AS s SET last_seq = append.seq, seal = sealed WHERE s.number = append.session AND s.seal = seen;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'the session is not as it was' USING ERRCODE = 'HF409';
+    END IF;
+    IF fence IS NOT NULL THEN
+        PERFORM 1 FROM leases AS l WHERE l.name = fence AND l.epoch = fence_epoch FOR KEY SHARE;
+        IF NOT FOUND THEN
+            RAISE EXCEPTION 'the lease is not held any more' USING ERRCODE = 'HF409';
+        END IF;
     END IF;
     UPDATE branches AS b SET head = append.id, moved_at = append.stored_at, seal = branch_seal
         WHERE b.session = append.session AND b.name = append.branch AND b.head = expected;

@@ -1,0 +1,68 @@
+"""Leases in SQLite: each claim, renewal and release is one short transaction that has the write lock.
+
+Time is the clock of whoever asks, because a file has none. Epochs come from a counter and not from the rows, so that a
+lease that is given up leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import apsw
+
+from holdfast.backends import leasing
+from holdfast.backends.rows import Row
+from holdfast.backends.sqlite.connection import fetch
+from holdfast.storage.leasing import Fence, Holder, Lease
+
+_SELECT = "SELECT name, holder, host, pid, started, epoch, since, until, length FROM leases WHERE name = ?"
+_NEXT_EPOCH = (
+    "INSERT INTO counters (name, value) VALUES ('lease', 1) "
+    "ON CONFLICT (name) DO UPDATE SET value = value + 1 RETURNING value"
+)
+_PUT = "INSERT OR REPLACE INTO leases VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_RENEW = "UPDATE leases SET until = ?, length = ? WHERE name = ?"
+_DELETE = "DELETE FROM leases WHERE name = ? AND epoch = ? AND holder = ?"
+_HAS_EPOCH = "SELECT 1 FROM leases WHERE name = ? AND epoch = ?"
+_DELETE_NAMED_AFTER = "DELETE FROM leases WHERE substr(name, instr(name, ':') + 1) = ?"
+
+
+def read_lease(connection: apsw.Connection, name: str) -> Lease | None:
+    """The lease of that name as it is."""
+    found = fetch(connection, _SELECT, (name,))
+    return _lease(found[0]) if found else None
+
+
+def claim(connection: apsw.Connection, name: str, holder: Holder, length: int, at: int) -> Lease:
+    """Take a lease inside a transaction that has the write lock, or raise where somebody holds it."""
+    leasing.check_free(read_lease(connection, name), holder, at=at)
+    ((epoch,),) = fetch(connection, _NEXT_EPOCH)
+    made = leasing.taken(name, holder, length, epoch=epoch, at=at)
+    connection.execute(_PUT, (name, *holder, *made[2:]))
+    return made
+
+
+def renew(connection: apsw.Connection, lease: Lease, length: int, at: int) -> Lease:
+    """Hold a lease for longer, likewise, or raise where it is lost."""
+    made = leasing.renewed(read_lease(connection, lease.name), lease, length, at=at)
+    connection.execute(_RENEW, (made.until, made.length, made.name))
+    return made
+
+
+def release(connection: apsw.Connection, lease: Lease) -> None:
+    """Give a lease up, likewise, if that claim still holds it."""
+    connection.execute(_DELETE, (lease.name, lease.epoch, lease.holder.id))
+
+
+def check_fence(connection: apsw.Connection, fence: Fence) -> None:
+    """Raise where a lease is not held by that claim; inside a transaction that has the write lock."""
+    if not fetch(connection, _HAS_EPOCH, fence):
+        raise leasing.lease_lost(fence, read_lease(connection, fence.name))
+
+
+def remove_named_after(connection: apsw.Connection, session: str) -> None:
+    """Remove the leases of a session that is erased."""
+    connection.execute(_DELETE_NAMED_AFTER, (session,))
+
+
+def _lease(row: Row) -> Lease:
+    name, holder, host, pid, started, *rest = row
+    return Lease(name, Holder(holder, host, pid, started), *rest)

@@ -1,0 +1,113 @@
+"""Interrupts on an event loop: signals and cancellation end in a last checkpoint.
+
+As in `interrupts`, the next step, beat or tick saves and raises. When the deadline passes without one, the task of the
+block is cancelled, and saves on its way out. A task that the application cancels saves as well, and is then cancelled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import anyio
+
+from holdfast.recording.interrupts import Handlers, stop_of, unsaved
+from holdfast.recording.stopping import Interrupted, Stop
+
+if TYPE_CHECKING:
+    from holdfast.history.checkpoint import Checkpoint
+    from holdfast.recording.deciding import Deciding
+
+
+class AsyncInterrupts(Handlers):
+    """An `async with` block that a signal or a cancellation ends with a checkpoint."""
+
+    def __init__(
+        self, recorder: Deciding, deadline: float, part: Callable[[], asyncio.Task[Checkpoint | None]]
+    ) -> None:
+        super().__init__(recorder, deadline)
+        self._begin_parting = part
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_late = False
+        self._of_loop: dict[int, Any] = {}
+
+    async def __aenter__(self) -> Self:
+        self._recorder._begin_anew()  # noqa: SLF001 - the recorder's other half
+        task = asyncio.current_task()
+        assert task is not None
+        self._task = task
+        self._loop = task.get_loop()
+        self._waking = self._recorder._waking(self._wake)  # noqa: SLF001 - the same
+        self._waking.__enter__()
+        self._take()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self._leave(error)
+        finally:
+            self._waking.__exit__(None, None, None)
+            if self._timer is not None:
+                self._timer.cancel()
+            self._give_back()
+
+    async def _leave(self, error: BaseException | None) -> None:
+        stop = stop_of(self._recorder)
+        if stop is None:
+            if isinstance(error, asyncio.CancelledError):
+                # By the application: it goes on being cancelled, but not before there is a checkpoint.
+                await self._part(Stop(signal.SIGINT))
+                self._recorder._begin_anew()  # noqa: SLF001 - the recorder's other half
+        elif error is None or isinstance(error, Interrupted | asyncio.CancelledError):
+            last = stop.interrupted() if stop.done else await self._part(stop)
+            if error is None:
+                raise last
+            if self._is_late and isinstance(error, asyncio.CancelledError):
+                # By us, because the deadline had passed.
+                self._task.uncancel()
+                raise last from None
+
+    async def _part(self, stop: Stop) -> Interrupted:
+        """The last save, waited for no longer than allowed, also in a task that is being cancelled."""
+        if self._is_late and self._recorder._saving:  # noqa: SLF001 - the recorder's other half
+            return stop.finish(None)
+        try:
+            parting = self._begin_parting()
+            with anyio.CancelScope(shield=True):
+                await asyncio.wait({parting}, timeout=self._deadline)
+            return stop.finish(parting.result()) if parting.done() else stop.interrupted()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the program ends now
+            return unsaved(stop, error)
+
+    def _take(self) -> None:
+        super()._take()
+        # A handler of the loop would be called beside ours. There is no public way to have it back as it was.
+        handlers = getattr(self._loop, "_signal_handlers", None) or {}
+        self._of_loop = {number: handlers.pop(number) for number in self._before if number in handlers}
+
+    def _give_back(self) -> None:
+        handlers = getattr(self._loop, "_signal_handlers", None)
+        if handlers is not None:
+            for number, handler in self._of_loop.items():
+                handlers.setdefault(number, handler)
+        self._of_loop = {}
+        super()._give_back()
+
+    def _wake(self) -> None:
+        # On whatever thread `interrupt` was called, also inside of a signal handler.
+        self._loop.call_soon_threadsafe(self._begin_deadline)
+
+    def _begin_deadline(self) -> None:
+        if self._timer is None:
+            self._timer = self._loop.call_later(self._deadline, self._pass_deadline)
+
+    def _pass_deadline(self) -> None:
+        stop = stop_of(self._recorder)
+        if stop is not None and not stop.done:
+            self._is_late = True
+            self._task.cancel()

@@ -1,0 +1,221 @@
+"""AsyncRecorder: `Recorder` for an event loop. A call captures, what it returns writes.
+
+Each method does its first half when it is called: it decides, takes all snapshots and makes bytes of them, before
+anything is awaited. The coroutine that it returns only waits for a worker thread, which writes one capture after the
+other and keeps the books: a task that is cancelled while it waits loses its answer, and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
+
+from holdfast.aio.session import AsyncSession
+from holdfast.errors import ConflictError, ErrorCode, IntegrityError, NotFoundError
+from holdfast.recording.bookkeeping import Bookkeeping, Capture, OnDamage, Order
+from holdfast.recording.events import Event
+from holdfast.recording.resuming import Plan
+from holdfast.recording.stopping import STOP, Interrupted
+from holdfast.recording.stored import (
+    Stored,
+    check_session,
+    inner_session,
+    read_bare,
+    read_stored,
+    write_in_turn,
+)
+
+if TYPE_CHECKING:
+    from holdfast.history.checkpoint import Checkpoint
+    from holdfast.history.keep import Keep
+    from holdfast.recording.async_interrupts import AsyncInterrupts
+    from holdfast.recording.bus import EventBus
+    from holdfast.recording.report import ResumeReport
+    from holdfast.recording.triggers import Trigger
+    from holdfast.settings.loaded import Settings
+    from holdfast.store.session import Ref
+
+
+class AsyncRecorder(Bookkeeping):
+    """`Recorder`, awaitable: the same methods, arguments and errors. `restore` of a source may be awaitable too."""
+
+    _can_await = True
+
+    def __init__(
+        self,
+        session: AsyncSession,
+        *,
+        trigger: Trigger | None = None,
+        keep: Keep | None = None,
+        events: EventBus | None = None,
+        clock: Callable[[], float] | None = None,
+        enabled: bool = True,
+    ) -> None:
+        super().__init__(
+            inner_session(check_session(session, AsyncSession)), trigger, keep, events, clock, enabled=enabled
+        )
+        self._session = session
+        self._parting: asyncio.Task[Checkpoint | None] | None = None
+
+    @classmethod
+    def from_settings(
+        cls,
+        session: AsyncSession,
+        settings: Settings,
+        *,
+        events: EventBus | None = None,
+        clock: Callable[[], float] | None = None,
+    ) -> Self:
+        """See `Recorder.from_settings`."""
+        from holdfast.recording.configured import arguments_from
+
+        return cls(session, events=events, clock=clock, **arguments_from(settings))
+
+    @property
+    def session(self) -> AsyncSession:
+        """Where it saves."""
+        return self._session
+
+    def step(
+        self,
+        n: int | None = None,
+        *,
+        tokens: int | None = None,
+        cost_usd: float | None = None,
+        duration_ms: float | None = None,
+    ) -> Coroutine[Any, Any, Checkpoint | None]:
+        """See `Recorder.step`."""
+        return self._automatic(self._step_due(n, tokens, cost_usd, duration_ms))
+
+    def beat(self) -> Coroutine[Any, Any, Checkpoint | None]:
+        """See `Recorder.beat`."""
+        return self._automatic(self._beat_due())
+
+    def tick(self) -> Coroutine[Any, Any, Checkpoint | None]:
+        """See `Recorder.tick`."""
+        return self._automatic(self._due())
+
+    def emit(self, event: Event | str, /, **data: Any) -> Coroutine[Any, Any, Checkpoint | None]:
+        """See `Recorder.emit`."""
+        return self._automatic(self._event_due(event, data))
+
+    def save(  # noqa: PLR0913 - each is a keyword of the public contract
+        self,
+        message: str = "",
+        *,
+        status: str = "running",
+        tags: Iterable[str] = (),
+        trigger: str = "manual",
+        step: int | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        tokens: int | None = None,
+        cost_usd: float | None = None,
+        duration_ms: float | None = None,
+    ) -> Coroutine[Any, Any, Checkpoint]:
+        """See `Recorder.save`. The state is captured and encoded by the call itself; what is awaited is the writing."""
+        self._say(step, tokens=tokens, cost_usd=cost_usd, duration_ms=duration_ms)
+        return self._written(self._capture(Order(trigger, message, status, tags, metadata)))
+
+    async def resume(self, ref: Ref = "@", *, on_damage: OnDamage = "report") -> ResumeReport | None:
+        """See `Recorder.resume`."""
+        try:
+            stored = await write_in_turn(self._session, partial(self._read, ref))
+        except NotFoundError as missing:
+            self._check_empty(missing, ref)
+            return None
+        except IntegrityError as damage:
+            return self._nothing_whole(damage, on_damage)
+        plan = Plan(self._sources, stored)
+        self._is_halfway = True
+        for name, source, value in plan.ready:
+            try:
+                came = source.restore(value)
+                if inspect.isawaitable(came):
+                    await came
+            except Exception as error:  # noqa: BLE001 - the application's own code: reported, and no other stops
+                plan.failed(name, error)
+        left: Mapping[str, Any] = {}
+        if plan.left:
+            # Read again: what a source was given, it may have changed.
+            left = await write_in_turn(self._session, partial(read_bare, self._saver, stored.checkpoint))
+        return self._resumed(plan, stored, left)
+
+    def interrupts(self, deadline: float = 5.0) -> AsyncInterrupts:
+        """See `Recorder.interrupts`; for `async with`. A cancelled task saves as well, before it is cancelled."""
+        from holdfast.recording.async_interrupts import AsyncInterrupts
+
+        return AsyncInterrupts(self, deadline, self._begin_parting)
+
+    async def sleep(self, seconds: float) -> None:
+        """See `Recorder.sleep`."""
+        loop = asyncio.get_running_loop()
+        woken = asyncio.Event()
+        with self._waking(lambda: loop.call_soon_threadsafe(woken.set)):
+            if self._stop is None:
+                try:
+                    await asyncio.wait_for(woken.wait(), seconds)
+                except TimeoutError:
+                    return
+        await self._automatic(STOP)
+
+    def _automatic(self, due: str | None) -> Coroutine[Any, Any, Checkpoint | None]:
+        if due is None:
+            return _nothing()
+        if due is STOP:
+            return self._end(self._begin_parting())
+        return self._written(self._capture(Order(due)))
+
+    def _begin_parting(self) -> asyncio.Task[Checkpoint | None]:
+        """The last save, begun once, whoever asks: captured now, and written even if all who wait are cancelled."""
+        if self._parting is None or _has_failed(self._parting):
+            self._parting = asyncio.get_running_loop().create_task(self._part())
+        return self._parting
+
+    def _part(self) -> Coroutine[Any, Any, Checkpoint | None]:
+        if not self._may_part:
+            return _nothing()
+        return self._written(self._capture(Order(STOP, status="interrupted")))
+
+    def _begin_anew(self) -> None:
+        super()._begin_anew()
+        self._parting = None
+
+    async def _end(self, parting: asyncio.Task[Checkpoint | None]) -> Checkpoint | None:
+        raise await self._last_words(parting)
+
+    async def _last_words(self, parting: asyncio.Task[Checkpoint | None]) -> Interrupted:
+        stop = self._stop
+        assert stop is not None
+        return stop.finish(await asyncio.shield(parting))
+
+    def _read(self, ref: Ref) -> Stored:
+        # A write whose task was cancelled may still be under way.
+        with self._turn:
+            return read_stored(self._saver, ref)
+
+    async def _written(self, capture: Capture) -> Checkpoint:
+        try:
+            return await write_in_turn(self._session, partial(self._write, capture))
+        except ConflictError as conflict:
+            if conflict.code is not ErrorCode.CHUNKS_GONE:
+                raise
+        finally:
+            # Cancelled before it was its turn: it is due again. Once a worker has it, this does nothing.
+            self._give_up(capture)
+        # What the last save left in the store was removed since; now the whole state is sent, as it is now.
+        again = self._capture(capture.order)
+        try:
+            return await write_in_turn(self._session, partial(self._write, again))
+        finally:
+            self._give_up(again)
+
+
+async def _nothing() -> None:
+    return None
+
+
+def _has_failed(task: asyncio.Task[Any]) -> bool:
+    return task.done() and (task.cancelled() or task.exception() is not None)

@@ -1,0 +1,197 @@
+"""What the source documents ask of saving by itself: when, what, and how it comes back."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+import holdfast
+from holdfast import Interrupted, Recorder, every, on, when
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def place(request, tmp_path):
+    return request.getfixturevalue("postgres_place") if request.param == "postgres" else tmp_path / "s.db"
+
+
+class Loop:
+    """An agent that counts what it does and what it spends."""
+
+    def __init__(self):
+        self.done = []
+        self.cost = 0.0
+
+    def snapshot(self):
+        return {"done": self.done, "cost": self.cost}
+
+    def restore(self, value):
+        self.done, self.cost = value["done"], value["cost"]
+
+
+class Clock:
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.mark.requirement("K2")
+def test_every_n_steps_or_every_m_seconds_whichever_comes_first(place):
+    clock, loop = Clock(), Loop()
+    with holdfast.open(place, durability="process") as store:
+        trigger = every(steps=10) | every(seconds=300)
+        recorder = Recorder(store.session("s"), trigger=trigger, clock=clock).connect("loop", loop)
+        for step in range(31):
+            # A slow step: the time is up before the next multiple.
+            clock.now += 400 if step == 14 else 1
+            loop.done.append(step)
+            recorder.step(step)
+
+        log = list(reversed(store.session("s").log()))
+        assert [(each.step, each.trigger) for each in log] == [
+            (0, "auto:step"),
+            (10, "auto:step"),
+            (14, "scheduled"),
+            (20, "auto:step"),
+            (30, "auto:step"),
+        ]
+        assert store.session("s").load("@~1")["loop"]["done"] == list(range(21))
+
+
+@pytest.mark.requirement("K2")
+def test_without_a_trigger_it_never_saves_by_itself(place):
+    clock = Clock()
+    with holdfast.open(place, durability="process") as store:
+        recorder = Recorder(store.session("s"), clock=clock).connect("loop", Loop())
+        for step in range(100):
+            clock.now += 1000
+            recorder.step(step)
+            recorder.beat()
+        assert store.session("s").log() == []
+
+
+@pytest.mark.requirement("K8")
+def test_saves_can_be_forced_whatever_the_trigger_says(place):
+    loop = Loop()
+    spent = when(lambda state, last: state["loop"]["cost"] > (last.cost_usd if last else 0) + 1.0)
+    with holdfast.open(place, durability="process") as store:
+        trigger = every(steps=1000) | spent | on("specialist.invoked")
+        recorder = Recorder(store.session("s"), trigger=trigger).connect("loop", loop)
+        for step in range(1, 6):
+            loop.cost += 0.6
+            recorder.step(step, cost_usd=loop.cost)
+        recorder.emit("specialist.invoked", name="lawyer")
+        try:
+            raise OSError("the tool is gone")
+        except OSError as error:
+            recorder.save(str(error), trigger="error", status="failed")
+        recorder.save("to be sure")
+
+        log = list(reversed(store.session("s").log()))
+    assert [(each.trigger, each.status, each.step) for each in log] == [
+        ("auto:condition", "running", 2),
+        ("auto:condition", "running", 4),
+        ("auto:specialist.invoked", "running", 5),
+        ("error", "failed", 5),
+        ("manual", "running", 5),
+    ]
+
+
+PROGRAM = """
+import sys, time
+import holdfast
+from holdfast import Recorder, every
+from tests.requirements.test_recording import Loop
+
+with holdfast.open(sys.argv[1], durability="process") as store:
+    loop = Loop()
+    recorder = Recorder(store.session("s"), trigger=every(steps=1000)).connect("loop", loop)
+    recorder.resume()
+    print("from", recorder.next_step, flush=True)
+    with recorder.interrupts():
+        for step in range(recorder.next_step, 10**9):
+            loop.done.append(step)
+            recorder.step(step)
+            recorder.sleep(0.001)
+            if step % 10 == 9:
+                print("at", step, flush=True)
+"""
+
+
+@pytest.mark.requirement("K8")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_an_interrupt_ends_in_a_checkpoint_from_which_the_next_run_goes_on(place, number):
+    for run in range(2):
+        program = subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(PROGRAM), place],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        )
+        started = int(program.stdout.readline().split()[1])
+        assert "at" in program.stdout.readline()
+        program.send_signal(number)
+        program.communicate(timeout=60)
+        assert program.returncode == 128 + number
+        with holdfast.open(place, durability="process") as store:
+            last = store.session("s").checkpoint()
+            done = store.session("s").load()["loop"]["done"]
+        assert last.status == "interrupted"
+        assert done == list(range(last.step + 1))
+        assert started == 0 if run == 0 else started > 9
+
+
+@pytest.mark.requirement("K8")
+def test_an_interrupt_by_hand_is_one_too():
+    with holdfast.open("memory:") as store:
+        recorder = Recorder(store.session("s")).connect("loop", Loop())
+        recorder.interrupt()
+        with pytest.raises(Interrupted) as end:
+            recorder.step(1)
+    assert end.value.checkpoint.status == "interrupted"
+
+
+@pytest.mark.requirement("T3")
+def test_systems_connect_one_by_one_and_the_report_says_to_what_and_whether_it_is_complete(place):
+    beliefs, gaps = Loop(), Loop()
+    beliefs.done, gaps.done = ["the cache is stale"], ["who writes it?"]
+    with holdfast.open(place, durability="process") as store:
+        recorder = Recorder(store.session("debug")).connect("beliefs", beliefs)
+        assert recorder.save("only beliefs").message == "only beliefs"
+        assert list(store.session("debug").load()) == ["beliefs"]
+        recorder.connect("gaps", gaps)
+        saved = recorder.save("before the risky part")
+        assert list(store.session("debug").load()) == ["beliefs", "gaps"]
+
+    with holdfast.open(place, durability="process") as store:
+        again, code = Loop(), Loop()
+        recorder = Recorder(store.session("debug")).connect("beliefs", again)
+        report = recorder.resume()
+        assert again.done == ["the cache is stale"]
+        assert (report.checkpoint.id, report.checkpoint.message) == (saved.id, "before the risky part")
+        assert report.checkpoint.created_at == saved.created_at
+        assert report.complete
+        assert report.unclaimed == ("gaps",)
+
+        recorder.connect("code", code, optional=True).connect("gaps", None, optional=True)
+        report = recorder.resume()
+        assert not report.complete
+        assert {name: each.outcome for name, each in report.sources.items()} == {
+            "beliefs": "restored",
+            "code": "missing",
+            "gaps": "absent",
+        }
+        recorder.save()
+        assert store.session("debug").load()["gaps"]["done"] == ["who writes it?"]
+
+    with holdfast.open(place, durability="process") as store:
+        recorder = Recorder(store.session("debug")).connect("gaps", gaps)
+        report = recorder.resume(saved)
+        assert report.complete
+        assert report.checkpoint.id == saved.id

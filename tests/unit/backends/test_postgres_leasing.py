@@ -1,0 +1,213 @@
+"""Leases in PostgreSQL: one trip for each, by the server's clock, and nobody waits for a lease of somebody else."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+psycopg = pytest.importorskip("psycopg")
+
+import holdfast  # noqa: E402
+from holdfast.backends.postgres import PostgresBackend, backend  # noqa: E402
+from holdfast.backends.postgres.appending import append  # noqa: E402
+from holdfast.backends.postgres.connecting import Connected  # noqa: E402
+from holdfast.backends.processes import this_process  # noqa: E402
+from holdfast.errors import ConflictError, ErrorCode, UnsupportedError  # noqa: E402
+from holdfast.storage.leasing import Holder, Lease  # noqa: E402
+from holdfast.storage.records import Batch  # noqa: E402
+from holdfast.testing.rows import contents, save  # noqa: E402
+
+NAME = "heartbeat:work"
+LONG = 600.0
+PATIENCE = 60.0
+
+
+@pytest.fixture
+def store(postgres_place: str) -> Iterator[PostgresBackend]:
+    opened = PostgresBackend.open(postgres_place, durability="process", create=True, timeout=10.0)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def other(store: PostgresBackend, postgres_place: str) -> Iterator[Any]:
+    """A connection past the backend, in a transaction that stays open until the test ends it."""
+    database, _, schema = postgres_place.partition("&schema=")
+    with psycopg.connect(database, options=f"-c search_path={schema}") as connection:
+        yield connection
+
+
+@pytest.fixture
+def trips(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The statements that are sent."""
+    sent: list[str] = []
+    usual = Connected.execute
+
+    def noted(self: Any, query: Any, *args: Any, **options: Any) -> Any:
+        sent.append(str(query))
+        return usual(self, query, *args, **options)
+
+    monkeypatch.setattr(Connected, "execute", noted)
+    return sent
+
+
+def somebody(label: str) -> Holder:
+    return Holder(label, f"{label}.example/boot/1.1", 4711, "77")
+
+
+def claim(store: PostgresBackend, label: str, seconds: float = LONG, *, name: str = NAME) -> Lease:
+    # A clock that nobody may believe.
+    return store.claim(name, somebody(label), seconds, at=0)
+
+
+def done_in_time(work: Callable[[], object]) -> bool:
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(PATIENCE)
+    return not thread.is_alive()
+
+
+def test_each_takes_one_trip(store: PostgresBackend, trips: list[str]) -> None:
+    claim(store, "warm", name="run:other")
+    trips.clear()
+    held = claim(store, "a")
+    assert len(trips) == 1
+    trips.clear()
+    with pytest.raises(ConflictError):
+        claim(store, "b")
+    assert len(trips) == 1
+    trips.clear()
+    store.renew(held, LONG, at=0)
+    assert len(trips) == 1
+    trips.clear()
+    store.release(held)
+    assert len(trips) == 1
+
+
+def test_following_a_dead_holder_takes_one_more(store: PostgresBackend, trips: list[str]) -> None:
+    mine = this_process("mine")
+    if not mine.started:
+        pytest.skip("this system does not say when a process was started")
+    dead = store.claim(NAME, mine._replace(started="1"), LONG, at=0)
+    trips.clear()
+    assert claim(store, "b").epoch > dead.epoch
+    assert len(trips) == 2
+
+
+def test_the_clock_is_the_servers(store: PostgresBackend, other: Any) -> None:
+    before = other.execute("SELECT extract(epoch FROM clock_timestamp()) * 1000000").fetchone()[0]
+    held = claim(store, "a")
+    after = other.execute("SELECT extract(epoch FROM clock_timestamp()) * 1000000").fetchone()[0]
+    assert int(before) <= held.since <= int(after) + 1
+    assert 0 <= held.until - held.since - LONG * 1_000_000 < 1_000_000
+
+
+def test_a_server_whose_clock_was_set_back_holds_no_lease_for_ever(
+    store: PostgresBackend, other: Any
+) -> None:
+    claim(store, "a")
+    other.execute("UPDATE leases SET until = until + length / 2")
+    other.commit()
+    with pytest.raises(ConflictError):
+        claim(store, "b")
+    other.execute("UPDATE leases SET until = until + length")
+    other.commit()
+    assert claim(store, "b").holder == somebody("b")
+
+
+def test_a_plain_save_with_a_fence_goes_the_short_way_and_in_one_trip(
+    store: PostgresBackend, trips: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short: list[object] = []
+
+    def noted(connection: Any, given: Batch, *rest: Any) -> Any:
+        short.append(given.fence)
+        return append(connection, given, *rest)
+
+    monkeypatch.setattr(backend, "append", noted)
+    held = claim(store, "a")
+    store.commit(save("a")._replace(fence=held.fence))
+    store.commit(save("b", after="a")._replace(fence=held.fence))
+    trips.clear()
+    store.commit(save("c", after="b")._replace(fence=held.fence))
+    store.commit(save("d", after="c"))
+    assert short == [held.fence, held.fence, None]
+    # What is asked about the lease is asked by the function that writes.
+    assert not any("leases" in sent for sent in trips)
+    store.release(held)
+    before = contents(store)
+    with pytest.raises(ConflictError) as lost:
+        store.commit(save("e", after="d")._replace(fence=held.fence))
+    assert lost.value.code is ErrorCode.LEASE_LOST
+    assert contents(store) == before
+
+
+def test_a_commit_under_way_is_waited_for_by_who_claims_and_by_nobody_else(
+    store: PostgresBackend, other: Any
+) -> None:
+    held = claim(store, "a", 0.05)
+    claim(store, "c", name="run:other")
+    # What a commit with a fence does before it writes.
+    other.execute("SELECT 1 FROM leases WHERE name = %s AND epoch = %s FOR KEY SHARE", [NAME, held.epoch])
+    time.sleep(0.1)
+    won: list[Lease] = []
+    claimant = threading.Thread(target=lambda: won.append(claim(store, "b")))
+    assert done_in_time(lambda: store.commit(save("a")._replace(fence=held.fence)))
+    assert done_in_time(lambda: store.commit(save("x", session="other")))
+    assert done_in_time(lambda: store.renew(held, 0.01, at=0))
+    assert done_in_time(lambda: claim(store, "d", name="run:third"))
+    time.sleep(0.05)
+    claimant.start()
+    claimant.join(0.3)
+    assert won == []
+    other.commit()
+    claimant.join(PATIENCE)
+    assert [each.holder.id for each in won] == ["b"]
+    with pytest.raises(ConflictError):
+        store.commit(save("b", after="a")._replace(fence=held.fence))
+
+
+def test_a_claim_lasts_whatever_saves_were_asked_to(store: PostgresBackend, other: Any) -> None:
+    # Only the claim itself: what it sets must not stay with the connection.
+    claim(store, "a")
+    with store._pool.connection() as connection:
+        ((setting,),) = connection.execute("SHOW synchronous_commit").fetchall()
+    assert setting == "off"
+    other.execute("SET synchronous_commit = off")
+    other.execute("SELECT is_taken FROM claim(1, 'run:x', 'x', 'h', 1, '', 1000, NULL)")
+    assert other.execute("SHOW synchronous_commit").fetchone() == ("on",)
+    other.rollback()
+
+
+def test_epochs_go_on_after_a_repair(store: PostgresBackend, other: Any) -> None:
+    store.commit(save("a"))
+    epoch = max(claim(store, f"{n}", name=f"run:{n}").epoch for n in range(3))
+    other.execute("UPDATE header SET seal = seal + 1 WHERE key = 'created_at'")
+    other.commit()
+    report = holdfast.Store(store).repair()
+    assert report.kept_aside is not None
+    assert store.lease("run:0") is None
+    assert claim(store, "a").epoch == epoch + 1
+
+
+def test_a_store_from_before_is_refused_and_a_repair_makes_one_of_this_version_of_it(
+    store: PostgresBackend, other: Any, postgres_place: str
+) -> None:
+    holdfast.Store(store).session("work").save({"n": 1})
+    store.close()
+    other.execute(
+        "DROP TABLE leases CASCADE; DROP SEQUENCE lease_epochs; DELETE FROM header WHERE key = 'revision'"
+    )
+    other.commit()
+    with pytest.raises(UnsupportedError) as refused:
+        holdfast.open(postgres_place)
+    assert refused.value.code is ErrorCode.FORMAT_TOO_OLD
+    with holdfast.open(postgres_place, damaged=True) as old:
+        assert old.repair().kept_aside is not None
+    with holdfast.open(postgres_place) as new, new.lease(NAME) as held:
+        assert held.epoch > 1_700_000_000
+        assert new.session("work").load() == {"n": 1}

@@ -1,0 +1,428 @@
+"""Interrupts: a signal ends in a checkpoint with status `interrupted` and a clean stop, in real processes."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import holdfast
+
+ROOT = Path(__file__).parents[3]
+
+BEGINNING = """
+import asyncio, signal, sys, threading, time
+import holdfast
+from holdfast import AsyncRecorder, Interrupted, Recorder, every
+
+class Part:
+    value = 0
+    def snapshot(self):
+        return {"value": self.value}
+    def restore(self, value):
+        self.value = value["value"]
+
+part = Part()
+
+def say(*words):
+    print(*words, flush=True)
+
+def opened():
+    return holdfast.open(sys.argv[1], durability="process")
+
+def aopened():
+    return holdfast.aopen(sys.argv[1], durability="process")
+"""
+
+
+class Program:
+    """A process that says what it does, line by line."""
+
+    def __init__(self, path, text):
+        self.path = path
+        source = textwrap.dedent(BEGINNING) + textwrap.dedent(text)
+        self.process = subprocess.Popen(
+            [sys.executable, "-W", "error", "-c", source, path],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+        )
+
+    def until(self, word):
+        """Read on until a line begins with this; return that line."""
+        for line in self.process.stdout:
+            if line.startswith(word):
+                return line.strip()
+        raise AssertionError(f"it never said {word}: {self.process.stderr.read()}")
+
+    def send(self, number):
+        self.process.send_signal(number)
+
+    def end(self):
+        """Its exit code, and what it said from here on."""
+        said, errors = self.process.communicate(timeout=60)
+        assert "Traceback" not in errors, errors
+        return self.process.returncode, said.split("\n")[:-1]
+
+    def log(self):
+        with holdfast.open(self.path, durability="process") as store:
+            session = store.session("s")
+            return [
+                (each.status, each.trigger, session.load(each)["part"]["value"]) for each in session.log()
+            ]
+
+
+@pytest.fixture
+def run(tmp_path):
+    started = []
+
+    def start(text):
+        started.append(Program(tmp_path / "s.db", text))
+        return started[-1]
+
+    yield start
+    for each in started:
+        if each.process.poll() is None:
+            each.process.kill()
+        each.process.communicate()
+
+
+LOOP = """
+with opened() as store:
+    recorder = Recorder(store.session("s")).connect("part", part)
+    with recorder.interrupts({deadline}):
+        for part.value in range(10**9):
+            {body}
+            recorder.step(part.value)
+            if part.value == 3:
+                say("going")
+say("not reached")
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_saves_at_the_next_step_and_ends_the_program(run, number):
+    program = run(LOOP.format(deadline=30, body="time.sleep(0.001)"))
+    program.until("going")
+
+    program.send(number)
+    code, said = program.end()
+
+    assert code == 128 + number
+    assert said == []
+    ((status, trigger, value),) = program.log()
+    assert (status, trigger) == ("interrupted", "auto:interrupt")
+    assert value >= 3
+
+
+def test_it_can_be_caught_and_says_what_was_saved(run):
+    program = run(
+        """
+        with opened() as store:
+            recorder = Recorder(store.session("s")).connect("part", part)
+            try:
+                with recorder.interrupts():
+                    say("going")
+                    while True:
+                        recorder.beat()
+                        time.sleep(0.001)
+            except Interrupted as end:
+                say("ended", end.signal, end.checkpoint.status, end.code)
+        """
+    )
+    program.until("going")
+    program.send(signal.SIGTERM)
+
+    assert program.until("ended") == "ended 15 interrupted 143"
+    assert program.end()[0] == 0
+
+
+def test_a_signal_during_a_save_lets_it_finish_and_saves_once_more(run):
+    program = run(
+        """
+        class Slow(Part):
+            def snapshot(self):
+                say("saving")
+                deadline = time.monotonic() + 0.3
+                while time.monotonic() < deadline:
+                    time.sleep(0.01)
+                return super().snapshot()
+
+        part = Slow()
+        with opened() as store:
+            recorder = Recorder(store.session("s"), trigger=every(steps=1)).connect("part", part)
+            with recorder.interrupts(30):
+                for part.value in range(100):
+                    recorder.step(part.value)
+        """
+    )
+    program.until("saving")
+    program.send(signal.SIGTERM)
+    code, _ = program.end()
+
+    assert code == 143
+    assert program.log() == [("interrupted", "auto:interrupt", 1), ("running", "auto:step", 0)]
+
+
+def test_a_deadline_that_passes_during_a_save_stops_at_once(run):
+    program = run(
+        """
+        class Stuck(Part):
+            def snapshot(self):
+                say("saving")
+                time.sleep(100)
+
+        with opened() as store:
+            recorder = Recorder(store.session("s")).connect("part", Stuck())
+            try:
+                with recorder.interrupts(0.2):
+                    recorder.save()
+            except Interrupted as end:
+                say("ended", end.checkpoint)
+                raise
+        """
+    )
+    program.until("saving")
+    program.send(signal.SIGTERM)
+
+    assert program.until("ended") == "ended None"
+    assert program.end()[0] == 143
+    assert program.log() == []
+
+
+def test_a_step_that_takes_too_long_is_saved_where_it_is(run):
+    program = run(LOOP.format(deadline=0.2, body="time.sleep(100 if part.value == 4 else 0)"))
+    program.until("going")
+    program.send(signal.SIGTERM)
+
+    assert program.end() == (143, [])
+    assert program.log() == [("interrupted", "auto:interrupt", 4)]
+
+
+def test_the_sleep_of_a_recorder_ends_at_once(run):
+    program = run(LOOP.format(deadline=1000, body="recorder.sleep(1000 if part.value == 4 else 0.001)"))
+    program.until("going")
+    program.send(signal.SIGTERM)
+
+    assert program.end() == (143, [])
+    assert program.log() == [("interrupted", "auto:interrupt", 4)]
+
+
+def test_a_second_signal_stops_at_once(run):
+    program = run(
+        LOOP.format(
+            deadline=1000,
+            body="""
+            if part.value == 4:
+                recorder._wakers += ((lambda: say("asked")),)
+                say("stuck")
+                while True:
+                    try:
+                        time.sleep(1000)
+                    except Exception:
+                        pass
+            """.strip(),
+        )
+    )
+    program.until("stuck")
+    program.send(signal.SIGTERM)
+    program.until("asked")
+    program.send(signal.SIGTERM)
+
+    assert program.end()[0] == -signal.SIGTERM
+    assert program.log() == []
+
+
+def test_a_second_signal_goes_to_the_handler_that_the_application_had(run):
+    program = run(
+        """
+        def own(number, frame):
+            say("own", number)
+            sys.exit(7)
+
+        signal.signal(signal.SIGTERM, own)
+        with opened() as store:
+            recorder = Recorder(store.session("s")).connect("part", part)
+            recorder._wakers += ((lambda: say("asked")),)
+            with recorder.interrupts(1000):
+                say("going")
+                time.sleep(1000)
+        """
+    )
+    program.until("going")
+    program.send(signal.SIGTERM)
+    program.until("asked")
+    program.send(signal.SIGTERM)
+
+    assert program.until("own") == "own 15"
+    assert program.end()[0] == 7
+
+
+def test_a_block_that_ends_by_itself_after_the_signal_saves_and_ends_the_program(run):
+    program = run(
+        """
+        with opened() as store:
+            recorder = Recorder(store.session("s")).connect("part", part)
+            with recorder.interrupts(1000):
+                say("going")
+                while recorder._stop is None:
+                    time.sleep(0.001)
+                part.value = 5
+        """
+    )
+    program.until("going")
+    program.send(signal.SIGINT)
+
+    assert program.end()[0] == 130
+    assert program.log() == [("interrupted", "auto:interrupt", 5)]
+
+
+def test_a_recorder_in_another_thread_is_stopped_by_the_main_threads_signal(run):
+    program = run(
+        """
+        with opened() as store:
+            recorder = Recorder(store.session("s")).connect("part", part)
+
+            def work():
+                try:
+                    for part.value in range(10**9):
+                        recorder.step(part.value)
+                        recorder.sleep(1000 if part.value == 3 else 0)
+                        if part.value == 2:
+                            say("going")
+                except Interrupted as end:
+                    say("worker ended", end.checkpoint.status)
+
+            with recorder.interrupts(1000):
+                worker = threading.Thread(target=work)
+                worker.start()
+                worker.join()
+        """
+    )
+    program.until("going")
+    program.send(signal.SIGTERM)
+
+    assert program.until("worker ended") == "worker ended interrupted"
+    assert program.end()[0] == 143
+    assert program.log() == [("interrupted", "auto:interrupt", 3)]
+
+
+def test_two_recorders_are_both_saved(run):
+    program = run(
+        """
+        with opened() as store:
+            one = Recorder(store.session("s")).connect("part", part)
+            two = Recorder(store.session("t")).connect("part", part)
+            with one.interrupts(1000), two.interrupts(1000):
+                say("going")
+                while True:
+                    one.tick()
+                    two.tick()
+                    time.sleep(0.001)
+        """
+    )
+    program.until("going")
+    program.send(signal.SIGTERM)
+
+    assert program.end()[0] == 143
+    with holdfast.open(program.path, durability="process") as store:
+        assert [store.session(name).checkpoint().status for name in "st"] == ["interrupted"] * 2
+
+
+ASYNC = """
+async def main():
+    async with aopened() as store:
+        recorder = AsyncRecorder(store.session("s"), trigger=every(steps=1000)).connect("part", part)
+        async with recorder.interrupts({deadline}):
+            for part.value in range(1, 10**9):
+                {body}
+                await recorder.step(part.value)
+                if part.value == 3:
+                    say("going")
+    say("not reached")
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_on_a_loop_a_signal_saves_at_the_next_step(run, number):
+    program = run(ASYNC.format(deadline=30, body="await asyncio.sleep(0.001)"))
+    program.until("going")
+    program.send(number)
+
+    assert program.end() == (128 + number, [])
+    ((status, _, value),) = program.log()
+    assert status == "interrupted"
+    assert value >= 3
+
+
+def test_on_a_loop_the_sleep_of_a_recorder_ends_at_once(run):
+    program = run(
+        ASYNC.format(deadline=1000, body="await recorder.sleep(1000 if part.value == 4 else 0.001)")
+    )
+    program.until("going")
+    program.send(signal.SIGTERM)
+
+    assert program.end() == (143, [])
+    assert program.log() == [("interrupted", "auto:interrupt", 4)]
+
+
+def test_on_a_loop_a_step_that_takes_too_long_is_cancelled_and_saved(run):
+    program = run(ASYNC.format(deadline=0.2, body="await asyncio.sleep(1000 if part.value == 4 else 0.001)"))
+    program.until("going")
+    program.send(signal.SIGTERM)
+
+    assert program.end() == (143, [])
+    assert program.log() == [("interrupted", "auto:interrupt", 4)]
+
+
+def test_on_a_loop_that_is_stuck_a_second_signal_stops_at_once(run):
+    program = run(
+        ASYNC.format(
+            deadline=1000,
+            body="""
+                if part.value == 4:
+                    recorder._wakers += ((lambda: say("asked")),)
+                    say("stuck")
+                    time.sleep(1000)
+            """.strip(),
+        )
+    )
+    program.until("stuck")
+    program.send(signal.SIGTERM)
+    program.until("asked")
+    program.send(signal.SIGTERM)
+
+    assert program.end()[0] == -signal.SIGTERM
+
+
+def test_on_a_loop_a_signal_during_a_save_lets_it_finish(run):
+    program = run(
+        """
+        async def main():
+            async with aopened() as store:
+                recorder = AsyncRecorder(store.session("s"), trigger=every(steps=1)).connect("part", part)
+                write = recorder._write
+                def slow(capture):
+                    say("saving")
+                    time.sleep(0.3)
+                    return write(capture)
+                recorder._write = slow
+                async with recorder.interrupts(30):
+                    for part.value in range(100):
+                        await recorder.step(part.value)
+
+        asyncio.run(main())
+        """
+    )
+    program.until("saving")
+    program.send(signal.SIGTERM)
+
+    assert program.end()[0] == 143
+    assert program.log() == [("interrupted", "auto:interrupt", 1), ("running", "auto:step", 0)]

@@ -1,0 +1,573 @@
+"""Recorder: one moment per checkpoint, restored in order, with nothing lost where a source fails."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+import pydantic
+import pytest
+
+import holdfast
+from holdfast import (
+    BackendError,
+    InvalidInputError,
+    Keep,
+    NotFoundError,
+    Recorder,
+    StateError,
+    attributes,
+    every,
+    functions,
+)
+from holdfast.errors import ErrorCode
+from holdfast.testing.faults import Fault, FaultyBackend, disk_full, failing
+
+
+class Part:
+    """A source that keeps count of what is done with it."""
+
+    log: list[str]
+
+    def __init__(self, value=None, *, name="", log=None):
+        self.value = value
+        self.name = name
+        self.log = [] if log is None else log
+        self.broken = False
+
+    def snapshot(self):
+        if self.broken:
+            raise OSError("the sensor is gone")
+        return {"value": self.value}
+
+    def restore(self, value):
+        self.log.append(self.name)
+        if self.broken:
+            # What it was given is its own: it may well be half changed by now.
+            value["value"] = "spoilt"
+            raise OSError("the sensor is gone")
+        self.value = value["value"]
+
+
+@pytest.fixture
+def place(tmp_path):
+    return tmp_path / "s.db"
+
+
+@pytest.fixture
+def store(place):
+    with holdfast.open(place, durability="process") as opened:
+        yield opened
+
+
+def recorder_of(store, *, session="s", **parts):
+    made = Recorder(store.session(session))
+    for name, part in parts.items():
+        made.connect(name, part, optional=part is None)
+    return made
+
+
+def collected(recorder, pattern="*"):
+    """Every event from now on; ask after a flush."""
+    events = []
+    recorder.events.subscribe(pattern, events.append)
+
+    def so_far():
+        assert recorder.events.flush(5)
+        return events
+
+    return so_far
+
+
+def test_the_state_is_the_snapshots_by_name_in_the_order_of_connecting(store):
+    recorder = recorder_of(store, b=Part(1), a=Part(2))
+
+    saved = recorder.save("first", tags=["x"], metadata={"model": "m1"}, step=7, tokens=5)
+
+    state = store.session("s").load()
+    assert list(state.items()) == [("b", {"value": 1}), ("a", {"value": 2})]
+    assert (saved.message, saved.tags, saved.metadata) == ("first", ("x",), {"model": "m1"})
+    assert (saved.step, saved.tokens, saved.trigger, saved.status) == (7, 5, "manual", "running")
+
+
+def test_the_steps_amounts_are_on_the_next_checkpoint(store):
+    recorder = Recorder(store.session("s"), trigger=every(steps=2)).connect("a", Part(1))
+
+    recorder.step(1, tokens=10, cost_usd=0.1)
+    saved = recorder.step(2, tokens=20, duration_ms=5)
+
+    assert (saved.step, saved.tokens, saved.cost_usd, saved.duration_ms) == (2, 20, 0.1, 5.0)
+    second = Recorder(store.session("s")).connect("a", Part())
+    second.resume()
+    assert second.save().tokens == 20
+
+
+def test_sources_are_restored_in_the_order_in_which_they_are_connected(store):
+    recorder_of(store, one=Part(1), two=Part(2), three=Part(3)).save()
+    log = []
+    parts = {name: Part(name=name, log=log) for name in ("three", "one", "two")}
+
+    report = recorder_of(store, **parts).resume()
+
+    assert log == ["three", "one", "two"]
+    assert [parts[name].value for name in ("one", "two", "three")] == [1, 2, 3]
+    assert report.complete
+    assert list(report.sources) == log
+
+
+def test_a_resume_writes_nothing(store):
+    recorder_of(store, a=Part(1)).save()
+
+    recorder_of(store, a=Part()).resume()
+
+    assert len(store.session("s").log()) == 1
+
+
+def test_without_a_checkpoint_there_is_nothing_to_resume(store):
+    assert recorder_of(store, a=Part()).resume() is None
+
+
+def test_a_ref_or_a_branch_that_is_not_there_is_an_error(store):
+    recorder_of(store, a=Part(1)).save()
+
+    with pytest.raises(NotFoundError):
+        recorder_of(store, a=Part()).resume("#7")
+    with pytest.raises(NotFoundError):
+        Recorder(store.session("s", branch="typo")).connect("a", Part()).resume()
+
+
+def test_everything_is_decoded_before_anything_is_applied(store, place):
+    log = []
+
+    class Mood:
+        pass
+
+    class Memory(pydantic.BaseModel):
+        size: int = 0
+
+        @pydantic.field_validator("size")
+        @classmethod
+        def look(cls, size):
+            log.append("memory decoded")
+            return size
+
+    def decode(_data):
+        log.append("mood decoded")
+        return Mood()
+
+    store.register(Mood, encode=lambda _: 1, decode=decode)
+    recorder_of(
+        store, first=Part(1), memory=functions(lambda: {"size": 3}, print), mood=functions(Mood, print)
+    ).save()
+    log.clear()
+
+    memory = Memory.model_construct(size=0)
+    report = recorder_of(
+        store,
+        first=Part(name="first applied", log=log),
+        memory=memory,
+        mood=functions(Mood, lambda _: log.append("mood applied")),
+    ).resume()
+
+    assert report.complete
+    assert log[:3] == ["mood decoded", "memory decoded", "first applied"]
+    assert log[-1] == "mood applied"
+    assert memory.size == 3
+
+
+def test_what_does_not_fit_an_adapter_changes_nothing_and_stops_no_other(store):
+    @dataclass
+    class Goals:
+        open: int = 0
+
+    recorder_of(store, goals=functions(lambda: {"gone": 1}, print), a=Part(1)).save()
+    goals, part = Goals(), Part()
+    recorder = recorder_of(store, goals=goals, a=part)
+    told = collected(recorder, "source.*")
+
+    report = recorder.resume()
+
+    assert (goals, part.value) == (Goals(0), 1)
+    assert "'gone'" in report.sources["goals"].message
+    assert [(each.name, each.phase) for each in told()] == [("goals", "restore")]
+
+
+def test_a_type_that_no_longer_fits_stops_no_other_source_and_is_kept(store, place):
+    class Old:
+        def __init__(self, n):
+            self.n = n
+
+    old = holdfast.open(place, durability="process")
+    old.register(Old, name="Mood", encode=lambda mood: mood.n, decode=Old)
+    recorder_of(old, mood=functions(lambda: Old(3), print), a=Part(1)).save()
+    old.close()
+
+    def refuse(_data):
+        raise ValueError("no such mood")
+
+    new = holdfast.open(place, durability="process")
+    new.register(Old, name="Mood", encode=lambda mood: mood.n, decode=refuse)
+    part = Part()
+    recorder = recorder_of(new, mood=functions(lambda: "calm", print), a=part)
+    report = recorder.resume()
+    recorder.save()
+    new.close()
+
+    assert part.value == 1
+    assert report.named("failed") == ("mood",)
+    assert not report.complete
+    with holdfast.open(place, durability="process") as again:
+        again.register(Old, name="Mood", encode=lambda mood: mood.n, decode=Old)
+        assert again.session("s").load()["mood"].n == 3
+
+
+def test_a_source_that_an_old_checkpoint_does_not_have_is_left_alone_and_named(store):
+    recorder_of(store, a=Part(1)).save()
+    new = Part("as it was")
+
+    report = recorder_of(store, a=Part(), new=new).resume()
+
+    assert new.value == "as it was"
+    assert report.sources["new"].outcome == "missing"
+    assert not report.complete
+    assert "missing: new" in str(report)
+
+
+def test_what_nobody_asks_for_is_named_and_left_out_of_the_next_save(store):
+    recorder_of(store, a=Part(1), b=Part(2)).save()
+
+    recorder = recorder_of(store, a=Part())
+    report = recorder.resume()
+    recorder.save()
+
+    assert report.unclaimed == ("b",)
+    assert report.complete
+    assert store.session("s").load() == {"a": {"value": 1}}
+
+
+def test_a_state_that_is_no_recording_restores_nothing(store):
+    store.session("s").save([1, 2, 3])
+
+    report = recorder_of(store, a=Part(5)).resume()
+
+    assert report.sources["a"].outcome == "missing"
+
+
+def test_a_source_that_cannot_take_its_state_is_carried_forward_until_it_is_back(store):
+    recorder_of(store, a=Part(1), b=Part(2)).save()
+    broken = Part("fresh")
+    broken.broken = True
+    recorder = recorder_of(store, a=broken, b=Part())
+    told = collected(recorder, "source.failed")
+
+    report = recorder.resume()
+    broken.broken = False
+    saved = [recorder.save() for _ in range(3)]
+
+    assert report.sources["a"].outcome == "failed"
+    assert "the sensor is gone" in report.sources["a"].message
+    assert store.session("s").load() == {"a": {"value": 1}, "b": {"value": 2}}
+    assert [each.metadata["failed_sources"] for each in saved] == [["a"]] * 3
+    assert [(each.name, each.phase) for each in told()] == [("a", "restore")]
+
+    third = Part()
+    third.broken = True
+    again = recorder_of(store, a=third, b=Part())
+    again.resume()
+    again.save()
+    third.broken = False
+    assert again.resume().complete
+    third.value = 9
+    assert "failed_sources" not in again.save().metadata
+    assert store.session("s").load()["a"] == {"value": 9}
+
+
+def test_the_application_can_bring_a_source_back_itself(store):
+    recorder_of(store, a=Part(1)).save()
+    part = Part("fresh")
+    part.broken = True
+    recorder = recorder_of(store, a=part, b=Part(2))
+    recorder.resume()
+    part.broken = False
+
+    part.restore(dict(recorder.carried["a"]))
+    recorder.release("a")
+    part.value += 1
+    recorder.save()
+
+    assert recorder.carried == {}
+    assert store.session("s").load()["a"] == {"value": 2}
+
+
+def test_a_snapshot_that_fails_is_replaced_by_what_was_stored_last(store):
+    a, b = Part(1), Part(1)
+    recorder = recorder_of(store, a=a, b=b)
+    told = collected(recorder, "source.failed")
+    recorder.save()
+    a.value = b.value = 2
+    recorder.save()
+
+    a.value, b.value, a.broken = 3, 3, True
+    failed = [recorder.save(), recorder.save()]
+    assert store.session("s").load() == {"a": {"value": 2}, "b": {"value": 3}}
+    assert list(store.session("s").load()) == ["a", "b"]
+    assert [each.metadata for each in failed] == [{"failed_sources": ["a"]}] * 2
+    assert [(each.name, each.phase) for each in told()] == [("a", "snapshot")] * 2
+
+    a.broken, a.value = False, 4
+    recorder.save()
+    a.broken = True
+    recorder.save()
+    assert store.session("s").load()["a"] == {"value": 4}
+
+
+def test_a_snapshot_that_fails_before_anything_is_stored_is_left_out(store):
+    a = Part(1)
+    a.broken = True
+
+    saved = recorder_of(store, a=a, b=Part(2)).save()
+
+    assert store.session("s").load() == {"b": {"value": 2}}
+    assert saved.metadata == {"failed_sources": ["a"]}
+
+
+def test_when_all_fail_nothing_is_saved(store):
+    a = Part(1)
+    recorder = recorder_of(store, a=a)
+    told = collected(recorder, "checkpoint.failed")
+    recorder.save()
+    a.broken = True
+
+    with pytest.raises(StateError) as failure:
+        recorder.save()
+
+    assert failure.value.code is ErrorCode.SOURCES_FAILED
+    assert len(store.session("s").log()) == 1
+    assert [each.code for each in told()] == ["sources-failed"]
+
+
+def test_a_value_that_cannot_be_saved_is_an_error_that_names_its_place(store):
+    with pytest.raises(InvalidInputError, match="'a'"):
+        recorder_of(store, a=Part(object())).save()
+    assert store.session("s").log() == []
+
+
+def test_an_absent_source_is_carried_forward_and_gets_its_state_when_it_comes(store):
+    recorder_of(store, affect=Part(1), b=Part(2)).save()
+
+    recorder = recorder_of(store, affect=None, b=Part())
+    report = recorder.resume()
+    recorder.save()
+    assert report.sources["affect"].outcome == "absent"
+    assert report.complete
+    assert store.session("s").load() == {"affect": {"value": 1}, "b": {"value": 2}}
+
+    affect = Part()
+    recorder.connect("affect", affect)
+    assert affect.value == 1
+    affect.value = 5
+    assert "failed_sources" not in recorder.save().metadata
+    assert store.session("s").load()["affect"] == {"value": 5}
+
+
+def test_an_absent_source_is_carried_forward_without_a_resume_too(store):
+    recorder_of(store, affect=Part(1), b=Part(2)).save()
+
+    recorder = recorder_of(store, affect=None, b=Part(3))
+    recorder.save()
+    recorder.save()
+
+    assert store.session("s").load() == {"affect": {"value": 1}, "b": {"value": 3}}
+
+
+def test_a_source_that_comes_back_and_does_not_take_its_state_stays_carried(store):
+    recorder_of(store, affect=Part(1), b=Part(2)).save()
+    recorder = recorder_of(store, affect=None, b=Part())
+    recorder.resume()
+    affect = Part("fresh")
+    affect.broken = True
+
+    recorder.connect("affect", affect)
+    affect.broken = False
+
+    assert recorder.save().metadata["failed_sources"] == ["affect"]
+    assert store.session("s").load()["affect"] == {"value": 1}
+
+
+def test_a_conflict_forks_and_the_recorder_goes_on_there(store):
+    part = Part(1)
+    recorder = recorder_of(store, a=part)
+    told = collected(recorder)
+    first = recorder.save()
+    person = store.session("s").save({"a": {"value": "by hand"}})
+
+    part.value = 2
+    forked = recorder.save()
+    part.value = 3
+    after = recorder.save()
+
+    assert (first.branch, forked.branch, after.branch) == ("main", "main-1", "main-1")
+    assert (forked.parent, after.parent) == (first.id, forked.id)
+    assert store.session("s").load("main") == {"a": {"value": "by hand"}}
+    forks = [each for each in told() if each.type == "recorder.forked"]
+    assert [(each.branch, each.expected, each.found) for each in forks] == [("main-1", first.id, person.id)]
+    assert [each.forked for each in told() if each.type == "checkpoint.created"] == [False, True, False]
+
+
+def test_going_on_from_an_older_checkpoint_is_a_branch_of_its_own(store):
+    part = Part(1)
+    recorder = recorder_of(store, a=part)
+    older = recorder.save()
+    part.value = 2
+    recorder.save()
+
+    again = Part()
+    second = recorder_of(store, a=again)
+    assert second.resume("@~1").checkpoint.id == older.id
+    saved = second.save()
+
+    assert again.value == 1
+    assert (saved.branch, saved.parent) == ("main-1", older.id)
+
+
+def test_saves_and_resumes_are_told_on_the_bus(store):
+    part = Part(1)
+    recorder = recorder_of(store, a=part)
+    told = collected(recorder)
+    recorder.step(4)
+    recorder.beat()
+    saved = recorder.save()
+    recorder.resume()
+
+    created, restored = told()
+    assert created.type == "checkpoint.created"
+    assert (created.checkpoint_id, created.step, created.beat_count) == (saved.id, 4, 1)
+    assert created.size_bytes == saved.size_bytes
+    assert restored.type == "checkpoint.restored"
+    assert (restored.steps_recovered, restored.beats_recovered, restored.complete) == (4, 1, True)
+    assert dict(restored.sources) == {"a": "restored"}
+
+
+def test_what_the_application_emits_reaches_its_subscribers(store):
+    recorder = recorder_of(store, a=Part(1))
+    told = collected(recorder, "tool.*")
+
+    recorder.emit("tool.completed", tool="search", hits=3)
+
+    assert told()[0].data == {"tool": "search", "hits": 3}
+    assert told()[0].session == "s"
+    with pytest.raises(InvalidInputError):
+        recorder.emit(told()[0], more=1)
+
+
+def test_a_save_that_fails_is_told_and_reaches_the_caller():
+    backend = FaultyBackend(
+        holdfast.open("memory:")._backend, [Fault("commit", nth=1, before=failing(disk_full()))]
+    )
+    recorder = recorder_of(holdfast.Store(backend), a=Part(1))
+    told = collected(recorder)
+
+    with pytest.raises(BackendError):
+        recorder.save()
+    recorder.save()
+
+    assert [(each.type, getattr(each, "code", None)) for each in told()] == [
+        ("checkpoint.failed", "disk-full"),
+        ("checkpoint.created", None),
+    ]
+
+
+def test_a_subscriber_that_fails_or_hangs_harms_no_save(store, caplog):
+    recorder = recorder_of(store, a=Part(1))
+    hang = threading.Event()
+    recorder.events.subscribe("*", lambda _: 1 / 0)
+    recorder.events.subscribe("*", lambda _: hang.wait())
+
+    saved = [recorder.save() for _ in range(3)]
+    hang.set()
+
+    assert [each.seq for each in saved] == [1, 2, 3]
+
+
+def test_retention_is_the_sessions(store):
+    recorder = Recorder(store.session("s"), keep=Keep(last=3)).connect("a", Part(1))
+
+    for _ in range(10):
+        recorder.save()
+
+    assert len(store.session("s").log()) == 3
+
+
+def test_what_the_last_save_left_may_have_been_removed_meanwhile(store):
+    part = Part(["long enough to be kept apart " * 10] * 500)
+    recorder = recorder_of(store, a=part)
+    recorder.save()
+    store.forget(session="s")
+    part.value.append("more")
+
+    recorder.save()
+
+    assert store.session("s").load()["a"]["value"][-1] == "more"
+
+
+def test_names_are_taken_once_and_sources_are_there(store):
+    recorder = recorder_of(store, a=Part(1))
+
+    with pytest.raises(InvalidInputError, match="already"):
+        recorder.connect("a", Part(2))
+    with pytest.raises(InvalidInputError, match="None"):
+        recorder.connect("b", None)
+    with pytest.raises(InvalidInputError, match="no source"):
+        recorder.disconnect("c")
+    with pytest.raises(InvalidInputError, match="no source is connected"):
+        Recorder(store.session("t")).save()
+    with pytest.raises(InvalidInputError):
+        recorder.step("5")
+
+
+def test_what_is_disconnected_is_no_longer_saved(store):
+    recorder = recorder_of(store, a=Part(1), b=Part(2))
+
+    recorder.disconnect("a").save()
+
+    assert store.session("s").load() == {"b": {"value": 2}}
+
+
+def test_a_model_and_attributes_are_sources_too(store):
+    @dataclass
+    class Goals:
+        open: list
+
+    class Agent:
+        mood = 1
+
+    agent, goals = Agent(), Goals(["x"])
+    recorder_of(store, goals=goals, agent=attributes(agent, "mood")).save()
+    agent.mood, goals.open = 2, []
+
+    report = recorder_of(store, goals=goals, agent=attributes(agent, "mood")).resume()
+
+    assert report.complete
+    assert (agent.mood, goals) == (1, Goals(["x"]))
+
+
+def test_the_report_is_plain_data(store):
+    recorder_of(store, a=Part(1)).save("before the risky part")
+
+    report = recorder_of(store, a=Part(), b=Part()).resume()
+
+    record = report.to_dict()
+    assert record["checkpoint"]["message"] == "before the risky part"
+    assert record["sources"]["b"] == {"outcome": "missing", "message": ""}
+    assert record["complete"] is False
+    assert report.age_seconds >= 0
+
+
+def test_resumes_are_counted(store):
+    recorder = recorder_of(store, a=Part(1))
+    recorder.step(7)
+    recorder.save()
+    recorder.resume()
+
+    numbers = store.metrics()
+    assert (numbers.checkpoint_resume_count, numbers.steps_recovered) == (1, 7)

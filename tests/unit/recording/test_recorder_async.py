@@ -1,0 +1,373 @@
+"""AsyncRecorder: one moment per checkpoint whatever other tasks do, and no bookkeeping lost to a cancellation."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+
+import pytest
+
+import holdfast
+from holdfast import (
+    AsyncRecorder,
+    AsyncStore,
+    BackendError,
+    InvalidInputError,
+    Recorder,
+    StateError,
+    every,
+    on,
+)
+from holdfast.backends.memory import MemoryBackend
+from holdfast.testing.faults import Fault, FaultyBackend, disk_full, failing
+
+
+class Part:
+    def __init__(self, value=0):
+        self.value = value
+
+    def snapshot(self):
+        return {"value": self.value}
+
+    def restore(self, value):
+        self.value = value["value"]
+
+
+class SlowPart(Part):
+    async def restore(self, value):
+        await asyncio.sleep(0)
+        self.value = value["value"]
+
+
+class Gate:
+    """Holds the commits of a store until it is opened."""
+
+    def __init__(self):
+        self.reached = threading.Event()
+        self.open = threading.Event()
+
+    def __call__(self):
+        self.reached.set()
+        assert self.open.wait(30)
+
+
+def gated():
+    gate = Gate()
+    backend = FaultyBackend(MemoryBackend(), [Fault("commit", nth=None, before=gate)])
+    return AsyncStore(backend), gate
+
+
+async def reached(gate):
+    await asyncio.to_thread(gate.reached.wait, 30)
+
+
+def in_loop(test):
+    """Run a test that is a coroutine function."""
+
+    def run():
+        asyncio.run(asyncio.wait_for(test(), 60))
+
+    run.__name__ = test.__name__
+    return run
+
+
+@in_loop
+async def test_it_saves_and_resumes_as_a_recorder_does():
+    async with holdfast.aopen("memory:") as store:
+        part, slow = Part(1), SlowPart(2)
+        recorder = AsyncRecorder(store.session("s"), trigger=every(steps=5) | on("a.b"))
+        recorder.connect("part", part).connect("slow", slow)
+        assert [n for n in range(12) if await recorder.step(n) is not None] == [0, 5, 10]
+        assert (await recorder.emit("a.b")).trigger == "auto:a.b"
+        assert await recorder.beat() is await recorder.tick() is None
+        part.value, slow.value = 8, 9
+
+        report = await recorder.resume()
+
+        assert report.complete
+        assert (part.value, slow.value) == (1, 2)
+        assert recorder.steps == 11
+
+
+@in_loop
+async def test_a_task_that_changes_the_state_while_it_is_written_does_not_show():
+    store, gate = gated()
+    one, two = Part([1]), Part([1])
+    recorder = AsyncRecorder(store.session("s")).connect("one", one).connect("two", two)
+
+    saving = asyncio.create_task(recorder.save())
+    await reached(gate)
+    one.value.append("later")
+    two.value.append("later")
+    gate.open.set()
+    await saving
+
+    assert await store.session("s").load() == {"one": {"value": [1]}, "two": {"value": [1]}}
+
+
+@in_loop
+async def test_the_call_itself_captures_before_anything_is_awaited():
+    async with holdfast.aopen("memory:") as store:
+        part = Part([1])
+        recorder = AsyncRecorder(store.session("s"), trigger=every(steps=1)).connect("part", part)
+
+        saving, stepping = recorder.save(), recorder.step(3)
+        part.value.append("later")
+        saved, stepped = await saving, await stepping
+
+        for each in (saved, stepped):
+            assert await store.session("s").load(each) == {"part": {"value": [1]}}
+        assert (saved.seq, stepped.seq) == (1, 2)
+
+
+@in_loop
+async def test_no_task_gets_to_run_between_two_snapshots():
+    async with holdfast.aopen("memory:") as store:
+        shared = {"n": 0}
+
+        async def change():
+            while True:
+                shared["n"] += 1
+                await asyncio.sleep(0)
+
+        changing = asyncio.create_task(change())
+        recorder = AsyncRecorder(store.session("s"))
+        for name in "abcdef":
+            recorder.connect(name, holdfast.functions(lambda: shared["n"], print))
+        for _ in range(20):
+            saved = await recorder.save()
+            assert len(set((await store.session("s").load(saved)).values())) == 1
+        changing.cancel()
+
+
+@in_loop
+async def test_saves_that_are_under_way_at_once_are_written_in_order():
+    async with holdfast.aopen("memory:") as store:
+        part = Part()
+        recorder = AsyncRecorder(store.session("s")).connect("part", part)
+        waiting = []
+        for part.value in range(20):
+            waiting.append(recorder.save(str(part.value)))
+        await asyncio.gather(*waiting)
+
+        log = await store.session("s").log()
+        states = [(await store.session("s").load(each))["part"]["value"] for each in reversed(log)]
+        assert states == list(range(20))
+
+
+@in_loop
+async def test_cancelling_while_it_is_written_loses_no_bookkeeping():
+    store, gate = gated()
+    part = Part(1)
+    recorder = AsyncRecorder(store.session("s"), trigger=every(steps=5)).connect("part", part)
+    told = []
+    recorder.events.subscribe("checkpoint.created", told.append)
+
+    saving = asyncio.ensure_future(recorder.step(5))
+    await reached(gate)
+    saving.cancel()
+    await asyncio.wait({saving})
+    assert saving.cancelled()
+    part.value = 2
+    following = asyncio.ensure_future(recorder.save())
+    await asyncio.sleep(0.01)
+    gate.open.set()
+    second = await following
+
+    assert recorder.last == second
+    assert (second.seq, second.branch) == (2, "main")
+    assert [
+        each["part"]["value"] for each in [await store.session("s").load(ref) for ref in ("@~1", "@")]
+    ] == [
+        1,
+        2,
+    ]
+    assert await recorder.step(6) is None
+    assert await recorder.events.aflush(5)
+    assert [each.seq for each in told] == [1, 2]
+
+
+@in_loop
+async def test_a_save_whose_task_is_gone_counts_as_saved_when_it_is_written():
+    store, gate = gated()
+    recorder = AsyncRecorder(store.session("s"), trigger=every(steps=5)).connect("part", Part(1))
+    saving = asyncio.ensure_future(recorder.step(5))
+    await reached(gate)
+
+    saving.cancel()
+    await asyncio.wait({saving})
+    assert await recorder.step(6) is None
+    gate.open.set()
+    while recorder._saving:  # noqa: ASYNC110 - nobody is told when a worker is done that nobody waits for
+        await asyncio.sleep(0.001)
+
+    assert (recorder.last.seq, recorder.last.step) == (1, 5)
+    assert await recorder.step(7) is None
+
+
+@in_loop
+async def test_cancelling_before_it_is_its_turn_makes_it_due_again():
+    store, gate = gated()
+    recorder = AsyncRecorder(store.session("s"), trigger=every(steps=5)).connect("part", Part(1))
+    first = asyncio.ensure_future(recorder.save())
+    await reached(gate)
+
+    waiting = asyncio.ensure_future(recorder.step(5))
+    await asyncio.sleep(0.01)
+    waiting.cancel()
+    await asyncio.wait({waiting})
+    gate.open.set()
+    await first
+
+    assert (await recorder.step(6)).trigger == "auto:step"
+    assert await recorder.step(7) is None
+    assert recorder._saving == 0
+
+
+@in_loop
+async def test_giving_up_does_not_hold_the_loop_while_another_save_is_written():
+    store, gate = gated()
+    recorder = AsyncRecorder(store.session("s")).connect("part", Part(1))
+    saving = asyncio.ensure_future(recorder.save())
+    await reached(gate)
+
+    saving.cancel()
+    await asyncio.wait({saving})
+
+    # Only now is the writer let go: the loop came this far without it.
+    gate.open.set()
+    assert (await recorder.save()).seq == 2
+
+
+@in_loop
+async def test_what_could_not_be_saved_stays_due():
+    backend = FaultyBackend(MemoryBackend(), [Fault("commit", nth=1, before=failing(disk_full()))])
+    recorder = AsyncRecorder(AsyncStore(backend).session("s"), trigger=every(steps=5)).connect(
+        "part", Part(1)
+    )
+
+    with pytest.raises(BackendError):
+        await recorder.step(5)
+
+    assert await recorder.step(6) is not None
+    assert await recorder.step(7) is None
+
+
+@in_loop
+async def test_what_the_last_save_left_may_have_been_removed_meanwhile():
+    async with holdfast.aopen("memory:") as store:
+        part = Part(["long enough to be kept apart " * 10] * 500)
+        recorder = AsyncRecorder(store.session("s")).connect("part", part)
+        await recorder.save()
+        await store.forget(session="s")
+        part.value.append("more")
+
+        await recorder.save()
+
+        assert (await store.session("s").load())["part"]["value"][-1] == "more"
+
+
+@in_loop
+async def test_a_restore_that_fails_while_it_is_awaited_is_reported_and_carried():
+    class Broken(Part):
+        async def restore(self, value):
+            value["value"] = "spoilt"
+            await asyncio.sleep(0)
+            raise OSError("gone")
+
+    async with holdfast.aopen("memory:") as store:
+        await AsyncRecorder(store.session("s")).connect("a", Part(1)).connect("b", Part(2)).save()
+        other = Part()
+        recorder = AsyncRecorder(store.session("s")).connect("a", Broken("fresh")).connect("b", other)
+
+        report = await recorder.resume()
+        await recorder.save()
+
+        assert (report.named("failed"), other.value) == (("a",), 2)
+        assert await store.session("s").load() == {"a": {"value": 1}, "b": {"value": 2}}
+
+
+@in_loop
+async def test_nothing_is_saved_while_only_some_have_their_state_back():
+    refused = []
+
+    class Saving(Part):
+        async def restore(self, value):
+            await asyncio.sleep(0)
+            with pytest.raises(StateError) as failure:
+                await recorder.step(0)
+            refused.append(failure.value.code)
+
+    async with holdfast.aopen("memory:") as store:
+        recorder = AsyncRecorder(store.session("s"), trigger=every(steps=5))
+        recorder.connect("a", Part(1)).connect("b", Saving(2))
+        await recorder.save()
+
+        await recorder.resume()
+
+        assert refused == ["resume-unfinished"]
+        assert (await recorder.step(5)).seq == 2
+
+
+@in_loop
+async def test_a_conflict_forks_and_the_recorder_goes_on_there():
+    async with holdfast.aopen("memory:") as store:
+        recorder = AsyncRecorder(store.session("s")).connect("a", Part(1))
+        await recorder.save()
+        await store.session("s").save({"by": "hand"})
+
+        assert (await recorder.save()).branch == "main-1"
+        assert (await recorder.save()).branch == "main-1"
+        assert recorder.session.branch == "main-1"
+
+
+@in_loop
+async def test_without_a_checkpoint_there_is_nothing_to_resume():
+    async with holdfast.aopen("memory:") as store:
+        assert await AsyncRecorder(store.session("s")).connect("a", Part()).resume() is None
+
+
+def test_a_plain_recorder_refuses_what_has_to_be_awaited():
+    with holdfast.open("memory:") as store, pytest.raises(InvalidInputError, match="coroutine"):
+        Recorder(store.session("s")).connect("slow", SlowPart())
+
+
+def test_each_kind_of_recorder_takes_its_kind_of_session():
+    with holdfast.open("memory:") as store, pytest.raises(InvalidInputError, match="AsyncSession"):
+        AsyncRecorder(store.session("s"))
+    with pytest.raises(InvalidInputError, match="saves into a Session"):
+        Recorder(AsyncStore(MemoryBackend()).session("s"))
+
+
+def test_a_plain_restore_that_gives_an_awaitable_is_a_failure_and_no_silence():
+    class Sly(Part):
+        def restore(self, value):
+            async def later():
+                self.value = value["value"]
+
+            return later()
+
+    with holdfast.open("memory:") as store:
+        recorder = Recorder(store.session("s")).connect("sly", Sly(1))
+        recorder.save()
+        report = recorder.resume()
+    assert "await" in report.sources["sly"].message
+
+
+def test_it_has_the_same_methods_with_the_same_parameters_as_a_recorder():
+    def members(cls):
+        return {name: found for name, found in inspect.getmembers(cls) if not name.startswith("_")}
+
+    plain, twin = members(Recorder), members(AsyncRecorder)
+    assert plain.keys() == twin.keys()
+    for name, method in plain.items():
+        if callable(method):
+            own, other = (list(inspect.signature(each).parameters.values()) for each in (method, twin[name]))
+            assert [(each.name, each.kind, each.default) for each in own] == [
+                (each.name, each.kind, each.default) for each in other
+            ], name
+    awaited = {"step", "beat", "tick", "emit", "save", "resume", "sleep"}
+    for name in awaited:
+        returns = str(inspect.signature(twin[name]).return_annotation)
+        assert inspect.iscoroutinefunction(twin[name]) or returns.startswith("Coroutine["), name

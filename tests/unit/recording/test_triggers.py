@@ -1,0 +1,430 @@
+"""Triggers: when a recorder saves by itself, and the reason that it puts onto the checkpoint."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+import holdfast
+from holdfast import InvalidInputError, Recorder, every, manual, on, when
+from holdfast.errors import BackendError, ErrorCode
+from holdfast.storage.ports import Backend
+from holdfast.testing.faults import Fault, FaultyBackend, disk_full, failing
+
+HOUR, DAY = 3600.0, 86400.0
+
+
+class Clock:
+    """A clock to set."""
+
+    def __init__(self):
+        self.now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def store():
+    with holdfast.open("memory:") as opened:
+        yield opened
+
+
+class Box:
+    def __init__(self, value=0):
+        self.value = value
+
+    def snapshot(self):
+        return {"value": self.value}
+
+    def restore(self, value):
+        self.value = value["value"]
+
+
+@pytest.fixture
+def recorder(store, clock):
+    def make(trigger, **more):
+        made = Recorder(store.session("s"), trigger=trigger, clock=clock, **more)
+        return made.connect("box", Box())
+
+    return make
+
+
+def saved_steps(recorder, steps):
+    return [step for step in steps if recorder.step(step) is not None]
+
+
+def test_every_so_many_steps_saves_at_the_multiples_and_at_0(recorder):
+    assert saved_steps(recorder(every(steps=5)), range(20)) == [0, 5, 10, 15]
+
+
+def test_a_multiple_that_is_jumped_over_counts(recorder):
+    assert saved_steps(recorder(every(steps=5)), [1, 4, 7, 8, 21, 22, 24, 26]) == [7, 21, 26]
+
+
+def test_a_first_step_that_is_no_multiple_is_not_due(recorder):
+    assert saved_steps(recorder(every(steps=5)), [7, 8, 9, 10]) == [10]
+
+
+def test_the_same_step_is_not_due_twice(recorder):
+    assert saved_steps(recorder(every(steps=5)), [5, 5, 5, 6, 10, 10]) == [5, 10]
+
+
+def test_a_step_that_goes_back_begins_anew(recorder):
+    assert saved_steps(recorder(every(steps=5)), [5, 12, 3, 4, 5, 6]) == [5, 12, 5]
+
+
+def test_steps_count_themselves_when_they_have_no_number(recorder):
+    recorder = recorder(every(steps=3))
+
+    assert [recorder.step() is not None for _ in range(7)] == [True, False, False, True, False, False, True]
+    assert recorder.steps == 6
+    assert recorder.next_step == 7
+
+
+def test_after_a_resume_the_restored_step_has_been_checked(recorder, store):
+    first = recorder(every(steps=5))
+    saved_steps(first, range(11))
+
+    second = recorder(every(steps=5))
+    second.resume()
+
+    assert second.next_step == 11
+    assert saved_steps(second, [10, 11, 12, 15]) == [15]
+
+
+def test_seconds_count_from_the_start_and_then_from_each_save(recorder, clock):
+    recorder = recorder(every(seconds=300))
+
+    clock.now += 299
+    assert recorder.tick() is None
+    clock.now += 1
+    assert recorder.tick().trigger == "scheduled"
+    clock.now += 299
+    recorder.save("by hand")
+    clock.now += 299
+    assert recorder.tick() is None
+    clock.now += 1
+    assert recorder.tick() is not None
+
+
+def test_seconds_are_looked_at_by_steps_beats_and_events_too(recorder, clock):
+    recorder = recorder(every(seconds=10))
+
+    for check in (lambda: recorder.step(1), recorder.beat, lambda: recorder.emit("thought.created")):
+        clock.now += 10
+        assert check().trigger == "scheduled"
+
+
+def test_whichever_comes_first(recorder, clock):
+    recorder = recorder(every(steps=10, seconds=300))
+
+    assert recorder.step(1) is None
+    clock.now += 300
+    assert recorder.step(2).trigger == "scheduled"
+    assert recorder.step(10).trigger == "auto:step"
+    clock.now += 299
+    assert recorder.step(11) is None
+
+
+def test_beats_count_from_the_last_save(recorder):
+    recorder = recorder(every(beats=50))
+
+    due = [beat for beat in range(1, 101) if recorder.beat() is not None]
+    for _ in range(30):
+        recorder.beat()
+    recorder.save()
+    due += [beat for beat in range(131, 200) if recorder.beat() is not None]
+
+    assert due == [50, 100, 180]
+    assert recorder.last.metadata == {"beats": 180}
+    assert recorder.last.trigger == "auto:beat"
+
+
+def test_beats_go_on_after_a_resume(recorder):
+    first = recorder(every(beats=50))
+    for _ in range(73):
+        first.beat()
+
+    second = recorder(every(beats=50))
+    assert second.resume().beats_recovered == 50
+    due = [second.beats for _ in range(60) if second.beat() is not None]
+
+    assert due == [100]
+
+
+def test_a_clock_that_goes_back_an_hour_makes_no_silence(recorder, clock):
+    recorder = recorder(every(seconds=300))
+    clock.now += 200
+    recorder.tick()
+
+    clock.now -= HOUR
+    assert recorder.tick() is None
+    clock.now += 99
+    assert recorder.tick() is None
+    clock.now += 1
+    assert recorder.tick() is not None
+
+
+def test_a_clock_that_goes_a_day_ahead_makes_one_save_and_no_storm(recorder, clock):
+    recorder = recorder(every(seconds=300))
+
+    clock.now += DAY
+    saves = [recorder.tick() for _ in range(10)]
+    assert [each is not None for each in saves] == [True] + [False] * 9
+    clock.now -= DAY
+    assert recorder.tick() is None
+    clock.now += 300
+    assert recorder.tick() is not None
+
+
+def test_a_throttle_survives_a_clock_that_goes_back(recorder, clock):
+    recorder = recorder(on("code.modified").throttle(300))
+    assert recorder.emit("code.modified") is not None
+
+    clock.now -= DAY
+    assert recorder.emit("code.modified") is None
+    clock.now += 300
+    assert recorder.tick().trigger == "auto:code.modified"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "due"),
+    [("tool.completed", ["tool.completed"]), ("tool.*", ["tool.completed", "tool.call.failed"]), ("*", None)],
+)
+def test_events_that_fit_the_pattern_save(recorder, pattern, due):
+    names = ["tool.completed", "tool.call.failed", "thought.created", "tools.completed"]
+    recorder = recorder(on(pattern))
+
+    saved = [name for name in names if recorder.emit(name) is not None]
+
+    assert saved == (names if due is None else due)
+    assert recorder.last.trigger == f"auto:{saved[-1]}"
+
+
+def test_what_the_recorder_itself_tells_does_not_trigger_it(recorder):
+    recorder = recorder(on("*"))
+    recorder.events.subscribe("*", lambda _: None)
+
+    recorder.save()
+
+    assert recorder.tick() is None
+    assert recorder.session.log()[0].seq == 1
+
+
+def test_a_predicate_sees_the_state_and_the_last_checkpoint(recorder):
+    seen = []
+
+    def is_large(state, last):
+        seen.append((dict(state), last))
+        return state["box"]["value"] > 3
+
+    box = Box()
+    made = recorder(when(is_large))
+    made.disconnect("box").connect("box", box)
+
+    assert made.step(1) is None
+    box.value = 5
+    saved = made.tick()
+    made.tick()
+
+    assert saved.trigger == "auto:condition"
+    assert seen[0] == ({"box": {"value": 0}}, None)
+    assert seen[2][1] == saved
+
+
+def test_only_what_a_predicate_looks_at_is_captured(recorder):
+    captured = []
+
+    class Watched(Box):
+        def snapshot(self):
+            captured.append("watched")
+            return super().snapshot()
+
+    made = recorder(when(lambda state, last: state["box"]["value"] > 3 and "watched" in state))
+    made.connect("watched", Watched())
+
+    assert made.tick() is None
+    assert captured == []
+
+
+def test_a_predicate_is_not_asked_where_something_else_is_due(recorder):
+    asked = []
+    recorder = recorder(when(lambda *_: asked.append(1)) | every(steps=2))
+
+    assert saved_steps(recorder, range(4)) == [0, 2]
+    assert len(asked) == 2
+
+
+def test_a_predicate_that_fails_reaches_the_caller_with_its_cause_and_the_other_triggers_go_on(recorder):
+    recorder = recorder(when(lambda state, _: state["nothing"]) | every(steps=2))
+
+    with pytest.raises(InvalidInputError, match="KeyError") as failure:
+        recorder.step(1)
+    assert failure.value.code is ErrorCode.PREDICATE_FAILED
+    assert isinstance(failure.value.__cause__, KeyError)
+    assert recorder.step(2).trigger == "auto:step"
+
+
+def test_both_means_both_since_the_last_save_in_any_order(recorder, clock):
+    recorder = recorder(every(steps=10) & every(seconds=300))
+
+    assert recorder.step(10) is None
+    clock.now += 300
+    assert recorder.step(11).trigger == "scheduled"
+    clock.now += 300
+    assert recorder.tick() is None
+    assert recorder.step(20).trigger == "auto:step"
+
+
+def test_an_event_is_remembered_until_the_other_half_is_due(recorder):
+    recorder = recorder(on("hypothesis.confirmed") & every(beats=3))
+
+    assert recorder.emit("hypothesis.confirmed") is None
+    assert [recorder.beat() is not None for _ in range(4)] == [False, False, True, False]
+    assert recorder.last.trigger == "auto:beat"
+
+
+def test_a_save_by_hand_takes_what_was_half_due(recorder):
+    recorder = recorder(on("a.b") & on("c.d"))
+
+    recorder.emit("a.b")
+    recorder.save()
+
+    assert recorder.emit("c.d") is None
+    assert recorder.emit("a.b") is not None
+
+
+def test_a_throttle_holds_back_and_does_not_lose(recorder, clock):
+    recorder = recorder(on("code.modified").throttle(300))
+
+    assert recorder.emit("code.modified") is not None
+    clock.now += 100
+    assert recorder.emit("code.modified") is None
+    clock.now += 199
+    assert recorder.tick() is None
+    clock.now += 1
+    assert recorder.tick().trigger == "auto:code.modified"
+    clock.now += 1000
+    assert recorder.tick() is None
+
+
+def test_only_the_part_that_is_throttled_is_held_back(recorder):
+    recorder = recorder(on("code.modified").throttle(300) | on("context.compaction"))
+
+    assert recorder.emit("code.modified") is not None
+    assert recorder.emit("code.modified") is None
+    assert recorder.emit("context.compaction") is not None
+    assert recorder.emit("context.compaction") is not None
+
+
+def test_without_a_trigger_nothing_is_saved_by_itself(recorder, clock):
+    for trigger in (None, manual):
+        made = recorder(trigger)
+        clock.now += DAY
+        assert saved_steps(made, range(100)) == []
+        assert made.beat() is made.tick() is made.emit("a.b") is None
+        assert made.save().trigger == "manual"
+
+
+def test_manual_changes_nothing_beside_another_trigger(recorder):
+    assert saved_steps(recorder(manual | every(steps=5)), range(10)) == [0, 5]
+    assert saved_steps(recorder(manual & every(steps=5)), range(10)) == []
+
+
+def test_a_recorder_that_is_not_enabled_saves_by_hand_only(recorder):
+    recorder = recorder(every(steps=1) | on("*") | every(beats=1), enabled=False)
+
+    assert recorder.step(0) is recorder.beat() is recorder.emit("a.b") is recorder.tick() is None
+    assert recorder.save("by hand").step == 0
+    recorder.enabled = True
+    assert recorder.step(1) is not None
+
+
+def test_one_trigger_serves_two_recorders(store, clock):
+    trigger = every(steps=5) & on("a.b")
+    one, two = (
+        Recorder(store.session(name), trigger=trigger, clock=clock).connect("box", Box()) for name in "ab"
+    )
+
+    one.step(5)
+    two.emit("a.b")
+
+    assert one.emit("a.b") is not None
+    assert two.step(5) is not None
+
+
+def test_what_could_not_be_saved_stays_due(clock):
+    backend: Backend = FaultyBackend(
+        holdfast.open("memory:")._backend, [Fault("commit", nth=1, before=failing(disk_full()))]
+    )
+    recorder = Recorder(
+        holdfast.Store(backend).session("s"),
+        trigger=every(steps=10) | on("a.b") & every(beats=2) | every(seconds=50),
+        clock=clock,
+    ).connect("box", Box())
+    recorder.emit("a.b")
+
+    with pytest.raises(BackendError):
+        recorder.step(10)
+
+    saved = recorder.step(11)
+    assert (saved.trigger, saved.step) == ("auto:step", 11)
+    assert recorder.step(12) is None
+    assert recorder.beat() is recorder.beat() is None
+
+
+def test_a_save_by_hand_that_fails_loses_nothing_that_was_held_back(clock):
+    backend = FaultyBackend(holdfast.open("memory:")._backend)
+    recorder = Recorder(
+        holdfast.Store(backend).session("s"), trigger=on("a.b").throttle(60), clock=clock
+    ).connect("box", Box())
+    recorder.emit("a.b")
+    recorder.emit("a.b")
+    backend.plan(Fault("commit", nth=1, before=failing(disk_full())))
+
+    with pytest.raises(BackendError):
+        recorder.save()
+
+    clock.now += 60
+    assert recorder.tick() is not None
+
+
+@pytest.mark.parametrize("bad", [0, -1, True, 1.5, "5", math.nan])
+@pytest.mark.parametrize("name", ["steps", "beats"])
+def test_a_count_that_is_none_is_refused(name, bad):
+    with pytest.raises(InvalidInputError) as refused:
+        every(**{name: bad})
+    assert refused.value.hint
+
+
+@pytest.mark.parametrize("bad", [0, -1, True, math.nan, math.inf, "5"])
+def test_seconds_that_are_none_are_refused(bad):
+    for make in (lambda: every(seconds=bad), lambda: on("a.b").throttle(bad)):
+        with pytest.raises(InvalidInputError):
+            make()
+
+
+def test_what_is_no_trigger_is_refused(store):
+    with pytest.raises(InvalidInputError, match="how often"):
+        every()
+    with pytest.raises(InvalidInputError):
+        on("Not A Pattern")
+    with pytest.raises(InvalidInputError):
+        when("true")
+    with pytest.raises(InvalidInputError):
+        Recorder(store.session("s"), trigger=5)
+    with pytest.raises(TypeError):
+        every(steps=5) | 5
+
+
+def test_triggers_are_values():
+    assert every(steps=5) | on("a.b") == every(steps=5) | on("a.b")
+    assert hash(every(steps=5)) == hash(every(steps=5))
+    assert repr(every(steps=5) | on("a.b").throttle(60)) == "(every(steps=5) | (on('a.b')).throttle(60))"

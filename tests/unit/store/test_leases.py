@@ -1,0 +1,406 @@
+"""Leases as programs use them: one holder, renewed by itself, and sessions that write only as long as they are held."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+import time
+
+import anyio
+import pytest
+
+import holdfast
+from holdfast.backends.memory import MemoryBackend
+from holdfast.errors import ConflictError, ErrorCode, InvalidInputError, StateError, UnsupportedError
+from holdfast.storage.leasing import Holder
+from holdfast.testing.faults import Fault, FaultyBackend, failing, io_failed
+
+NAME = "heartbeat:s"
+STRANGER = Holder("stranger", "far-away/boot/1.1", 12345, "1")
+PATIENCE = 30.0
+SHORT = 0.2
+
+
+@pytest.fixture
+def store(backend):
+    """With the clock of the machine: leases go by the store's own, and a server has one."""
+    made = holdfast.Store(backend)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def in_memory():
+    """A store for what no backend has a part in."""
+    with holdfast.Store(MemoryBackend()) as made:
+        yield made
+
+
+def now():
+    return time.time_ns() // 1000
+
+
+def take_away(backend, name=NAME):
+    """Have a stranger hold a lease, whoever has it."""
+    backend.release(backend.lease(name))
+    return backend.claim(name, STRANGER, 600.0, at=now())
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, "it never came to that"
+        time.sleep(0.005)
+
+
+def code_of(call, *args, **options):
+    with pytest.raises(ConflictError) as refused:
+        call(*args, **options)
+    return refused.value.code
+
+
+def test_one_holder_at_a_time_and_the_block_gives_it_up(store, backend):
+    with store.lease(NAME) as held:
+        assert (held.name, held.seconds, held.held, held.lost) == (NAME, 30.0, True, False)
+        assert backend.lease(NAME).holder.pid == os.getpid()
+        with pytest.raises(ConflictError) as refused:
+            store.lease(NAME)
+        assert refused.value.code is ErrorCode.LEASE_HELD
+        assert str(os.getpid()) in str(refused.value)
+        assert f"kill {os.getpid()}" in refused.value.hint
+    assert backend.lease(NAME) is None
+    assert (held.held, held.lost) == (False, False)
+    with store.lease(NAME) as again:
+        assert again.epoch > held.epoch
+        held.release()
+        assert backend.lease(NAME) is not None
+
+
+def test_an_error_in_the_block_gives_it_up_and_comes_out_as_it_is(store, backend):
+    with pytest.raises(KeyError), store.lease(NAME):
+        raise KeyError("mine")
+    assert backend.lease(NAME) is None
+
+
+def test_closing_the_store_gives_up_its_leases(tmp_path):
+    first, second = (holdfast.open(tmp_path / "store.db") for _ in range(2))
+    held = first.lease(NAME)
+    assert code_of(second.lease, NAME) is ErrorCode.LEASE_HELD
+    first.close()
+    assert not held.held
+    second.lease(NAME).release()
+    second.close()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "plain", ":s", "heartbeat:", "Heart:s", "heart beat:s", "h:" + "x" * 257, "h:a\nb", "h: s", 7, None],
+)
+def test_a_name_has_a_prefix_and_a_session_id(in_memory, name):
+    with pytest.raises(InvalidInputError) as refused:
+        in_memory.lease(name)
+    assert refused.value.code is ErrorCode.BAD_NAME
+
+
+def test_every_session_id_can_have_a_lease(store, backend):
+    for name in ("h:s", "heartbeat:a:b/c d", "run-2:" + "x" * 256, "h:ünï"):
+        with store.lease(name):
+            assert backend.lease(name).name == name
+
+
+@pytest.mark.parametrize("options", [{"seconds": 0}, {"seconds": "30"}, {"seconds": True}, {"on_lost": 7}])
+def test_what_cannot_be_an_option_is_refused_and_nothing_is_claimed(in_memory, options):
+    with pytest.raises(InvalidInputError) as refused:
+        in_memory.lease(NAME, **options)
+    assert refused.value.code is ErrorCode.BAD_ARGUMENT
+    in_memory.lease(NAME).release()
+
+
+def test_it_is_renewed_as_long_as_it_is_held(store, backend):
+    with store.lease(NAME, seconds=SHORT) as held:
+        first = backend.lease(NAME).until
+        wait_until(lambda: backend.lease(NAME).until > first + 2 * SHORT * 1_000_000)
+        assert held.held
+        assert backend.lease(NAME).epoch == held.epoch
+    wait_until(lambda: not any(NAME in each.name for each in threading.enumerate()))
+
+
+def test_one_that_nobody_has_any_more_is_not_renewed(in_memory):
+    held = in_memory.lease(NAME, seconds=SHORT)
+    del held
+    gc.collect()
+    wait_until(lambda: not any(NAME in each.name for each in threading.enumerate()))
+    wait_until(lambda: in_memory._backend.lease(NAME).until <= now())
+    in_memory.lease(NAME).release()
+
+
+def test_a_lost_lease_says_so_once(store, backend):
+    told: list[holdfast.HeldLease] = []
+    held = store.lease(NAME, seconds=SHORT, on_lost=told.append)
+    take_away(backend)
+    assert held.wait_lost(PATIENCE)
+    wait_until(lambda: told)
+    assert (held.lost, held.held, told) == (True, False, [held])
+    with pytest.raises(ConflictError) as refused:
+        _ = held.fence
+    assert refused.value.code is ErrorCode.LEASE_LOST
+    assert "far-away" in str(refused.value)
+    held.release()
+    assert backend.lease(NAME).holder == STRANGER
+    assert told == [held]
+
+
+def test_waiting_for_the_loss_ends_with_the_lease_or_with_the_time(in_memory):
+    held = in_memory.lease(NAME)
+    assert not held.wait_lost(0.01)
+    threading.Timer(0.02, held.release).start()
+    assert not held.wait_lost(PATIENCE)
+    assert not held.held
+
+
+def test_a_session_writes_while_the_lease_is_held_and_nothing_afterwards(store, backend):
+    held = store.lease(NAME)
+    session = store.session("s", lease=held)
+    session.save({"n": 1})
+    session.save({"n": 2}, tags=["t"])
+    session.tag("@", "golden")
+    take_away(backend)
+    before = [each.id for each in store.session("s").log()]
+    assert code_of(session.save, {"n": 3}) is ErrorCode.LEASE_LOST
+    assert held.lost
+    for call, arguments in (
+        (session.save, ({"n": 4},)),
+        (session.tag, ("@", "late")),
+        (session.restore, ("@~1",)),
+        (session.undo, ()),
+        (session.fork, ("@", "side")),
+        (session.delete, ("@",)),
+        (session.clear, ()),
+    ):
+        assert code_of(call, *arguments) is ErrorCode.LEASE_LOST
+    assert [each.id for each in store.session("s").log()] == before
+    # Looking is allowed to everybody.
+    assert session.load() == {"n": 2}
+    assert [each.name for each in session.branches()] == ["main"]
+    assert len(session.operations()) == 1
+
+
+@pytest.mark.parametrize("on_conflict", ["raise", "fork"])
+def test_the_loss_is_what_counts_though_the_branch_moved_too(store, backend, on_conflict):
+    held = store.lease(NAME)
+    session = store.session("s", lease=held)
+    store.session("s").save({"n": 1})
+    session.load()
+    take_away(backend)
+    store.session("s").save({"n": 2})
+    assert code_of(session.save, {"n": 3}, on_conflict=on_conflict) is ErrorCode.LEASE_LOST
+    assert held.lost
+    assert store.session("s").load() == {"n": 2}
+    assert len(store.session("s").branches()) == 1
+
+
+def test_a_conflict_of_a_holder_stays_a_conflict(store):
+    with store.lease(NAME) as held:
+        session = store.session("s", lease=held)
+        session.save({"n": 1})
+        store.session("s").save({"n": 2})
+        assert code_of(session.save, {"n": 3}) is ErrorCode.BRANCH_MOVED
+        assert held.held
+        forked = session.save({"n": 3}, on_conflict="fork")
+        assert forked.branch == "main-1"
+
+
+def test_documents_and_forks_of_a_session_are_under_its_lease(store, backend):
+    held = store.lease(NAME)
+    session = store.session("s", lease=held)
+    session.save({"n": 1})
+    document, fork = session.document(), session.fork("@", "side")
+    document["n"] = 2
+    document.save()
+    take_away(backend)
+    document["n"] = 3
+    assert code_of(document.save) is ErrorCode.LEASE_LOST
+    assert code_of(fork.save, {"n": 3}) is ErrorCode.LEASE_LOST
+    assert document.plain() == {"n": 3}
+
+
+def test_a_lease_is_what_the_store_gave(in_memory):
+    with pytest.raises(InvalidInputError) as refused:
+        in_memory.session("s", lease=NAME)
+    assert refused.value.code is ErrorCode.BAD_ARGUMENT
+
+
+def test_forgetting_a_session_takes_its_lease(store, backend):
+    held = store.lease(NAME)
+    session = store.session("s", lease=held)
+    session.save({"n": 1})
+    store.forget("s", clean=False)
+    assert backend.lease(NAME) is None
+    assert code_of(session.save, {"n": 2}) is ErrorCode.LEASE_LOST
+    assert store.sessions() == []
+
+
+def test_a_rehearsal_claims_nothing(store):
+    with pytest.raises(UnsupportedError):
+        store.rehearsal().lease(NAME)
+    with store.lease(NAME) as held:
+        store.session("s").save({"n": 1})
+        store.rehearsal().session("s", lease=held).save({"n": 2})
+    assert store.session("s").load() == {"n": 1}
+
+
+def test_an_error_of_the_store_is_no_loss():
+    faulty = FaultyBackend(MemoryBackend())
+    store = holdfast.Store(faulty)
+    faulty.plan(*(Fault("renew", nth=n, before=failing(io_failed())) for n in (1, 2, 3)))
+    with store.lease(NAME, seconds=6 * SHORT) as held:
+        wait_until(lambda: faulty.calls["renew"] > 3 or held.lost)
+        assert held.held
+        assert store.session("s", lease=held).save({"n": 1}).seq == 1
+
+
+def test_an_error_that_lasts_longer_than_the_lease_is_a_loss():
+    faulty = FaultyBackend(MemoryBackend())
+    store = holdfast.Store(faulty)
+    told = threading.Event()
+    faulty.plan(Fault("renew", nth=None, before=failing(io_failed())))
+    held = store.lease(NAME, seconds=SHORT, on_lost=lambda _: told.set())
+    assert held.wait_lost(PATIENCE)
+    assert told.wait(PATIENCE)
+    assert faulty.calls["renew"] > 2
+    with pytest.raises(ConflictError, match="in time"):
+        store.session("s", lease=held).save({"n": 1})
+
+
+def test_a_backend_that_fails_in_a_way_of_its_own_does_not_end_the_renewing():
+    faulty = FaultyBackend(MemoryBackend())
+    store = holdfast.Store(faulty)
+    faulty.plan(Fault("renew", nth=1, before=failing(RuntimeError("a bug"))))
+    with store.lease(NAME, seconds=6 * SHORT) as held:
+        wait_until(lambda: faulty.calls["renew"] > 1 or held.lost)
+        assert held.held
+
+
+def test_a_store_that_cannot_be_told_does_not_hide_the_error_of_the_block():
+    faulty = FaultyBackend(MemoryBackend())
+    store = holdfast.Store(faulty)
+    faulty.plan(Fault("release", nth=None, before=failing(io_failed())))
+    with pytest.raises(KeyError), store.lease(NAME):
+        raise KeyError("mine")
+    held = store.lease("heartbeat:other")
+    with pytest.raises(holdfast.BackendError):
+        held.release()
+    assert not held.held
+
+
+def test_a_save_without_a_lease_asks_for_none():
+    faulty = FaultyBackend(MemoryBackend())
+    session = holdfast.Store(faulty).session("s")
+    session.save({"n": 1})
+    faulty.plan()
+    session.save({"n": 2})
+    assert dict(faulty.calls) == {"commit": 1}
+    with holdfast.Store(faulty).lease(NAME) as held:
+        fenced = holdfast.Store(faulty).session("s", lease=held)
+        fenced.save({"n": 3})
+        faulty.plan()
+        fenced.save({"n": 4})
+        assert dict(faulty.calls) == {"commit": 1}
+
+
+def test_the_child_of_a_fork_does_not_hold_it(store, backend):
+    if backend.url == "memory:":
+        pytest.skip("a store in memory is not shared with a child")
+    held = store.lease(NAME, seconds=5.0)
+    session = store.session("s", lease=held)
+    session.save({"n": 1})
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            assert held.lost
+            assert held.wait_lost(PATIENCE)
+            assert code_of(session.save, {"n": 2}) is ErrorCode.LEASE_LOST
+            assert code_of(session.tag, "@", "late") is ErrorCode.LEASE_LOST
+            held.release()
+            with held:
+                pass
+            status = 0
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+    assert held.held
+    assert backend.lease(NAME).epoch == held.epoch
+    assert session.save({"n": 3}).seq == 2
+    held.release()
+
+
+def test_a_store_that_was_closed_beneath_it_is_a_state_error(tmp_path):
+    store = holdfast.open(tmp_path / "store.db")
+    store.close()
+    with pytest.raises(StateError):
+        store.lease(NAME)
+
+
+def test_a_clock_that_was_set_back_does_not_hold_a_lease_for_ever(backend, clock):
+    if backend.url.startswith("postgres"):
+        pytest.skip("the server has a clock of its own")
+    backend.claim(NAME, STRANGER, 30.0, at=clock())
+    store = holdfast.Store(backend, clock=clock)
+    assert code_of(store.lease, NAME) is ErrorCode.LEASE_HELD
+    # A correction by a moment takes nothing away.
+    clock.now -= 1_000_000
+    assert code_of(store.lease, NAME) is ErrorCode.LEASE_HELD
+    clock.now -= 3_600_000_000
+    with store.lease(NAME) as held:
+        assert held.epoch == 2
+
+
+def test_a_clock_that_was_set_forward_ends_a_lease_and_its_holder_writes_nothing_more(backend, clock):
+    if backend.url.startswith("postgres"):
+        pytest.skip("the server has a clock of its own")
+    old = backend.claim(NAME, STRANGER, 30.0, at=clock())
+    clock.now += 3_600_000_000
+    store = holdfast.Store(backend, clock=clock)
+    with store.lease(NAME) as held:
+        assert code_of(backend.renew, old, 30.0, at=clock()) is ErrorCode.LEASE_LOST
+        assert store.session("s", lease=held).save({"n": 1}).seq == 1
+
+
+def test_the_async_twin_does_the_same(backend):
+    async def main():
+        store = holdfast.AsyncStore(backend)
+        async with store.lease(NAME, seconds=SHORT) as held:
+            assert (held.name, held.seconds, held.held) == (NAME, SHORT, True)
+            session = store.session("s", lease=held)
+            await session.save({"n": 1})
+            with pytest.raises(ConflictError):
+                await store.lease(NAME)
+            assert not await held.wait_lost(0.01)
+            take_away(backend)
+            assert await held.wait_lost(PATIENCE)
+            with pytest.raises(ConflictError) as refused:
+                await session.save({"n": 2})
+            assert refused.value.code is ErrorCode.LEASE_LOST
+            with pytest.raises(ConflictError):
+                _ = held.fence
+        assert backend.lease(NAME).holder == STRANGER
+        backend.release(backend.lease(NAME))
+        held = await store.lease(NAME)
+        assert held.epoch == backend.lease(NAME).epoch
+        await held.release()
+        assert backend.lease(NAME) is None
+
+    anyio.run(main)
+
+
+def test_a_cancelled_task_gives_its_lease_up(backend):
+    async def main():
+        store = holdfast.AsyncStore(backend)
+        with anyio.move_on_after(0.05):
+            async with store.lease(NAME):
+                await anyio.sleep_forever()
+        assert backend.lease(NAME) is None
+
+    anyio.run(main)

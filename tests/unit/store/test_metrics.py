@@ -1,0 +1,486 @@
+"""Metrics: every save, load, conflict and removal counts, once, on every kind of store."""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import threading
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+import holdfast
+from holdfast import BackendError, ConflictError, Keep, UnsupportedError
+from holdfast.errors import ErrorCode
+from holdfast.store.figures import snapshot_of
+from holdfast.store.metrics import BYTES, MILLISECONDS, Metrics
+
+
+def test_saves_are_counted_with_their_sizes_times_triggers_and_status(store, session):
+    saved = [
+        session.save({"n": 1}),
+        session.save({"n": 2, "text": "x" * 5000}, trigger="auto:step"),
+        session.save({"n": 3}, trigger="auto:tool.completed", status="paused"),
+    ]
+    figures = store.metrics()
+    assert figures.checkpoint_save_count == 3
+    assert figures.checkpoint_save_count_by == {
+        ("manual", "running"): 1,
+        ("auto", "running"): 1,
+        ("auto", "paused"): 1,
+    }
+    assert figures.checkpoint_save_size_bytes.sum == sum(each.size_bytes for each in saved)
+    assert figures.checkpoint_save_size_bytes.count == 3
+    assert dict(figures.checkpoint_save_size_bytes.buckets)[256] == 2
+    assert figures.checkpoint_save_stored_bytes == sum(each.stored_bytes for each in saved)
+    assert figures.checkpoint_save_latency_ms.count == 3
+    assert figures.checkpoint_save_latency_ms.sum > 0
+    assert figures.checkpoint_save_failed_count == figures.checkpoint_conflict_count == 0
+
+
+def test_documents_async_sessions_and_encoded_states_count_alike(backend):
+    async def main():
+        store = holdfast.AsyncStore(backend)
+        session = store.session("s")
+        await session.save({"n": 1})
+        await session.save(session.encode({"n": 2}))
+        document = await session.document()
+        document["n"] = 3
+        await document.save()
+        assert await session.load() == {"n": 3}
+        return store.metrics()
+
+    figures = asyncio.run(main())
+    assert figures.checkpoint_save_count == figures.checkpoint_save_latency_ms.count == 3
+    assert figures.checkpoint_load_count == 2
+
+    store = holdfast.Store(backend)
+    session = store.session("s")
+    document = session.document()
+    document["n"] = 4
+    document.save()
+    session.save(session.encode({"n": 5}), on_conflict="fork")
+    assert store.metrics().checkpoint_save_count == 2
+
+
+class Slow:
+    """Takes its time to be encoded, by the only clock that counts here."""
+
+
+@pytest.mark.parametrize("kind", ["plain", "encoded", "document", "async", "async document"])
+def test_the_time_of_a_save_has_the_encoding_in_it(monkeypatch, kind):
+    ticks = {"now": 0}
+    for module in ("holdfast.objects.state", "holdfast.objects.living", "holdfast.store.writer"):
+        monkeypatch.setattr(f"{module}.perf_counter_ns", lambda: ticks["now"])
+
+    def slowly(_):
+        ticks["now"] += 3_000_000_000
+        return {}
+
+    async def awaited():
+        async with holdfast.aopen("memory:") as store:
+            store.register(Slow, encode=slowly, decode=lambda _: Slow())
+            session = store.session()
+            if kind == "async":
+                await session.save({"slow": Slow()})
+            else:
+                document = await session.document()
+                document["slow"] = Slow()
+                await document.save()
+            return store.metrics()
+
+    if kind.startswith("async"):
+        figures = asyncio.run(awaited())
+    else:
+        with holdfast.open("memory:") as store:
+            store.register(Slow, encode=slowly, decode=lambda _: Slow())
+            session, state = store.session(), {"slow": Slow()}
+            if kind == "plain":
+                session.save(state)
+            elif kind == "encoded":
+                encoded = session.encode(state)
+                # What lies between the two halves is the application's own time.
+                ticks["now"] += 500_000_000_000
+                session.save(encoded)
+            else:
+                session.document(default=state).save()
+            figures = store.metrics()
+    assert figures.checkpoint_save_count == 1
+    # An encode function may be asked more than once; each time it takes three seconds.
+    assert 3000 <= figures.checkpoint_save_latency_ms.sum < 60_000
+    assert figures.checkpoint_save_latency_ms.sum % 3000 == 0
+
+
+def test_loads_are_counted_whatever_way_a_state_is_read(store, session):
+    session.save({"n": [1, 2, 3]})
+    session.load()
+    session.load(path="n[0]")
+    session.document()
+    session.recover()
+    assert session.load("nowhere", default=None) is None
+    with pytest.raises(holdfast.NotFoundError):
+        session.load("#9")
+    session.checkpoint()
+    session.log()
+    figures = store.metrics()
+    assert figures.checkpoint_load_count == figures.checkpoint_load_latency_ms.count == 4
+
+
+def test_conflicts_count_whether_they_are_refused_or_end_on_a_branch_of_their_own(store):
+    first, second = store.session("s"), store.session("s")
+    first.save({"n": 0})
+    second.load()
+    first.save({"n": 1})
+    with pytest.raises(ConflictError):
+        second.save({"n": 2})
+    assert store.metrics().checkpoint_conflict_count == 1
+    saved = second.save({"n": 2}, on_conflict="fork")
+    assert saved.branch == "main-1"
+    figures = store.metrics()
+    assert (figures.checkpoint_conflict_count, figures.checkpoint_save_count) == (2, 3)
+    assert figures.checkpoint_save_failed_count_by == {"branch-moved": 1}
+    # On its own branch it is alone, and nothing is in its way.
+    second.save({"n": 3}, on_conflict="fork")
+    assert store.metrics().checkpoint_conflict_count == 2
+
+
+def test_a_branch_that_was_wanted_is_no_conflict(store, session):
+    first = session.save({"n": 0})
+    session.save({"n": 1})
+    assert session.save({"n": 2}, parent=first).branch == "main-1"
+    store.session("s").save({"n": 3})
+    assert store.metrics().checkpoint_conflict_count == 0
+
+
+def test_a_key_that_is_there_already_is_no_second_save(store, session):
+    session.save({"n": 0}, key="k")
+    session.save({"n": 0}, key="k")
+    assert store.metrics().checkpoint_save_count == 1
+    with pytest.raises(ConflictError):
+        session.save({"n": 1}, key="k")
+    assert store.metrics().checkpoint_save_failed_count_by == {"key-taken": 1}
+
+
+def test_a_store_that_cannot_write_is_counted_by_the_code(store, session, monkeypatch):
+    def commit(batch):
+        raise BackendError("no room", code=ErrorCode.DISK_FULL, hint="make some")
+
+    session.save({"n": 0})
+    monkeypatch.setattr(store._backend, "commit", commit)
+    for _ in range(2):
+        with pytest.raises(BackendError):
+            session.save({"n": 1})
+    figures = store.metrics()
+    assert figures.checkpoint_save_failed_count == 2
+    assert figures.checkpoint_save_failed_count_by == {"disk-full": 2}
+    assert (figures.checkpoint_save_count, figures.checkpoint_conflict_count) == (1, 0)
+
+
+def test_a_state_that_has_to_be_sent_again_as_a_whole_is_one_save_and_no_failure(store, session):
+    session.save({"n": ["x" * 100] * 100})
+    # What the next save builds on goes.
+    store.session("s").clear()
+    store.gc(keep_days=0)
+    session._writer.expected = None
+    session.save({"n": ["x" * 100] * 100, "m": 1})
+    figures = store.metrics()
+    assert (figures.checkpoint_save_count, figures.checkpoint_save_failed_count) == (2, 0)
+
+
+def test_removals_are_counted_by_what_removed_them(store, session):
+    saved = [session.save({"n": n}) for n in range(10)]
+    session.delete(saved[0])
+    session.prune(Keep(last=6), dry_run=True)
+    session.prune(Keep(last=6))
+    assert store.metrics().checkpoint_pruned_count_by == {"delete": 1, "prune": 3}
+    store.session("s", keep=Keep(last=4)).save({"n": 10})
+    assert store.metrics().checkpoint_pruned_count_by == {"delete": 1, "prune": 3, "retention": 3}
+    store.forget("s", saved[-1], dry_run=True)
+    store.forget("s", saved[-1], clean=False)
+    session.clear()
+    figures = store.metrics()
+    assert figures.checkpoint_pruned_count_by == {
+        "delete": 1,
+        "prune": 3,
+        "retention": 3,
+        "forget": 1,
+        "clear": 3,
+    }
+    assert figures.checkpoint_pruned_count == 11
+
+
+def test_retention_per_agent_counts_what_goes_in_other_sessions_too(store):
+    for name in ("a", "b"):
+        for n in range(3):
+            store.session(name, agent="scout").save({"n": n})
+    store.session("a", agent="scout", keep=Keep(last=1, per="agent")).save({"n": 9})
+    left = sum(len(store.find(session=name)) for name in ("a", "b"))
+    assert store.metrics().checkpoint_pruned_count_by == {"retention": 7 - left}
+    assert left < 7
+
+
+def test_what_is_rehearsed_is_not_counted(store, session):
+    session.save({"n": 0})
+    session.save({"n": 1})
+    before = store.metrics()
+    tried = store.rehearsal()
+    tried.session("s").delete("#1")
+    tried.session("s").save({"n": 2})
+    assert store.metrics() == before
+    assert tried.metrics().checkpoint_save_count == 1
+
+
+def test_each_store_begins_at_nothing(backend):
+    holdfast.Store(backend).session().save({})
+    assert holdfast.Store(backend).metrics().checkpoint_save_count == 0
+
+
+def test_a_snapshot_stays_as_it_was(store, session):
+    before = store.metrics()
+    session.save({})
+    assert before.checkpoint_save_count == 0
+    assert before.checkpoint_save_count_by == {}
+    assert store.metrics().checkpoint_save_count == 1
+
+
+def test_eight_threads_lose_no_increment():
+    metrics, each = Metrics(), 5000
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+
+    def count():
+        for n in range(each):
+            metrics.saved("auto:step", "running", n, 1, n * 1000, n % 2 == 0)
+            metrics.loaded(n)
+            metrics.save_failed("disk-full", conflict=True)
+            metrics.removed("s", "prune", ["a", "b"])
+            metrics.resumed(3)
+
+    threads = [threading.Thread(target=count) for _ in range(8)]
+    try:
+        for thread in threads:
+            thread.start()
+        looks = [snapshot_of(metrics) for _ in range(20)]
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    figures, total = snapshot_of(metrics), 8 * each
+    assert figures.checkpoint_save_count == figures.checkpoint_save_size_bytes.count == total
+    assert figures.checkpoint_save_size_bytes.sum == 8 * sum(range(each))
+    assert figures.checkpoint_save_latency_ms.sum == 8 * sum(range(each)) / 1000
+    assert figures.checkpoint_save_stored_bytes == total
+    assert figures.checkpoint_conflict_count == total + total // 2
+    assert figures.checkpoint_load_count == total
+    assert figures.checkpoint_save_failed_count == total
+    assert figures.checkpoint_pruned_count == 2 * total
+    assert (figures.checkpoint_resume_count, figures.steps_recovered) == (total, 3 * total)
+    for look in looks:
+        assert look.checkpoint_save_count == look.checkpoint_save_latency_ms.count
+
+
+def test_a_signal_handler_that_counts_loses_nothing_either():
+    metrics, signals, counted = Metrics(), 0, 0
+
+    def interrupted(number, frame):
+        nonlocal signals
+        signals += 1
+        metrics.saved("error", "interrupted", 1, 1, 1, False)
+        metrics.loaded(1)
+        snapshot_of(metrics)
+
+    before = signal.signal(signal.SIGALRM, interrupted)
+    signal.setitimer(signal.ITIMER_REAL, 0.0003, 0.0003)
+    try:
+        while signals < 200:
+            metrics.saved("manual", "running", 1, 1, 1, True)
+            metrics.loaded(1)
+            counted += 1
+            if counted % 7 == 0:
+                snapshot_of(metrics)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    figures = snapshot_of(metrics)
+    assert figures.checkpoint_save_count == figures.checkpoint_load_count == counted + signals
+    assert figures.checkpoint_save_size_bytes.sum == counted + signals
+    assert figures.checkpoint_conflict_count == counted
+
+
+@given(
+    st.lists(st.integers(0, 2**40), max_size=400),
+    st.lists(st.integers(0, 10**11), max_size=30),
+)
+def test_a_histogram_has_every_value_in_the_bucket_it_belongs_to(sizes, times):
+    metrics = Metrics()
+    for size in sizes:
+        metrics.saved("manual", "running", size, 0, size, False)
+    for time in times:
+        metrics.loaded(time)
+    figures = snapshot_of(metrics)
+    for found, values, bounds in (
+        (figures.checkpoint_save_size_bytes, sizes, BYTES),
+        (figures.checkpoint_save_latency_ms, [each / 1e6 for each in sizes], MILLISECONDS),
+        (figures.checkpoint_load_latency_ms, [each / 1e6 for each in times], MILLISECONDS),
+    ):
+        assert found.count == len(values)
+        assert found.sum == pytest.approx(sum(values))
+        assert found.buckets == tuple(
+            (bound, sum(value <= bound for value in values)) for bound in (*bounds, math.inf)
+        )
+
+
+def test_bounds_are_ordered_and_a_value_on_a_bound_belongs_to_it():
+    assert list(BYTES) == sorted(set(BYTES))
+    assert list(MILLISECONDS) == sorted(set(MILLISECONDS))
+    assert (BYTES[0], MILLISECONDS[0]) == (256, 0.1)
+    metrics = Metrics()
+    metrics.saved("manual", "running", 256, 0, 100_000, False)
+    metrics.loaded(100_000)
+    figures = snapshot_of(metrics)
+    assert figures.checkpoint_save_size_bytes.buckets[0][1] == 1
+    assert figures.checkpoint_save_latency_ms.buckets[0][1] == 1
+    assert figures.checkpoint_load_latency_ms.buckets[0][1] == 1
+
+
+def busy_store():
+    store = holdfast.open("memory:")
+    session = store.session("s", keep=Keep(last=3))
+    for n in range(8):
+        session.save({"n": n, "text": "x" * 3**n}, trigger="auto:step" if n % 2 else "manual")
+        session.load()
+    store._parts.metrics.resumed(7)
+    other = store.session("s")
+    other.load()
+    session.save({})
+    with pytest.raises(ConflictError):
+        other.save({"n": 1})
+    return store
+
+
+def test_as_a_dict_it_is_plain_json_with_the_names_of_the_requirements():
+    with busy_store() as store:
+        record = store.metrics().to_dict()
+    assert json.loads(json.dumps(record, allow_nan=False)) == record
+    assert record["checkpoint_save_count"] == 9
+    assert record["checkpoint_save_count_by"] == {"manual/running": 5, "auto/running": 4}
+    assert record["checkpoint_resume_count"] == 1
+    assert record["steps_recovered"] == 7
+    assert record["checkpoint_save_size_bytes"]["buckets"]["+Inf"] == 9
+    assert record["checkpoint_save_latency_ms"]["count"] == 9
+
+
+def parsed(text) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_prometheus_reads_the_same_numbers():
+    with busy_store() as store:
+        figures = store.metrics()
+        text = figures.prometheus()
+        registry = CollectorRegistry()
+        registry.register(store.collector())
+        assert generate_latest(registry).decode() == text
+        store.session("more").save({})
+        assert parsed(generate_latest(registry).decode()) != parsed(text)
+    found = parsed(text)
+    expected: dict[Any, float] = {}
+    for name in (
+        "checkpoint_conflict_count",
+        "checkpoint_load_count",
+        "checkpoint_resume_count",
+        "steps_recovered",
+    ):
+        expected[f"holdfast_{name}_total", ()] = getattr(figures, name)
+    expected["holdfast_checkpoint_save_stored_bytes_total", ()] = figures.checkpoint_save_stored_bytes
+    for (trigger, status), count in figures.checkpoint_save_count_by.items():
+        expected["holdfast_checkpoint_save_count_total", (("status", status), ("trigger", trigger))] = count
+    for code, count in figures.checkpoint_save_failed_count_by.items():
+        expected["holdfast_checkpoint_save_failed_count_total", (("code", code),)] = count
+    for reason, count in figures.checkpoint_pruned_count_by.items():
+        expected["holdfast_checkpoint_pruned_count_total", (("reason", reason),)] = count
+    for name in ("checkpoint_save_size_bytes", "checkpoint_save_latency_ms", "checkpoint_load_latency_ms"):
+        histogram = getattr(figures, name)
+        expected[f"holdfast_{name}_sum", ()] = histogram.sum
+        expected[f"holdfast_{name}_count", ()] = histogram.count
+        for bound, count in histogram.buckets:
+            label = "+Inf" if bound == math.inf else str(float(bound))
+            expected[f"holdfast_{name}_bucket", (("le", label),)] = count
+    assert found == expected
+    kinds = {family.name: family.type for family in text_string_to_metric_families(text)}
+    assert kinds["holdfast_checkpoint_save_count"] == "counter"
+    assert kinds["holdfast_checkpoint_save_latency_ms"] == "histogram"
+    assert all(family.documentation for family in text_string_to_metric_families(text))
+
+
+def test_without_the_library_it_says_what_to_install(monkeypatch):
+    find = builtins.__import__
+
+    def without(name, *args, **options):
+        if name.startswith("prometheus_client"):
+            raise ImportError(name)
+        return find(name, *args, **options)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with holdfast.open("memory:") as store:
+        for ask in (store.metrics().prometheus, store.collector):
+            with pytest.raises(UnsupportedError, match="prometheus-client") as refused:
+                ask()
+            assert "holdfast[metrics]" in refused.value.hint
+        assert store.metrics().to_dict()["checkpoint_save_count"] == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_process_counts_its_own_work_alone(tmp_path):
+    program = """
+import os, sys, threading, holdfast
+store = holdfast.open(sys.argv[1])
+store.session("s").save({"n": 0})
+metrics = store._parts.metrics
+holding, free = threading.Event(), threading.Event()
+def hold():
+    with metrics._lock:
+        holding.set()
+        free.wait(30)
+holder = threading.Thread(target=hold)
+holder.start()
+holding.wait(30)
+child = os.fork()
+if child == 0:
+    assert store.metrics().checkpoint_save_count == 0
+    store.session("s").save({"n": 1})
+    store.session("s").load()
+    assert store.metrics().checkpoint_save_count == 1
+    os._exit(0)
+free.set()
+holder.join()
+assert os.waitpid(child, 0)[1] == 0
+assert store.metrics().checkpoint_save_count == 1
+store.close()
+"""
+    subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True, timeout=60)
+
+
+def test_a_program_that_saves_needs_nothing_that_only_shows_numbers():
+    program = (
+        "import sys, holdfast\n"
+        "with holdfast.open('memory:') as store:\n"
+        "    store.session().save({}); store.session().load()\n"
+        "assert not [m for m in sys.modules if m.startswith(('prometheus', 'holdfast.store.figures', "
+        "'holdfast.recording'))]\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
