@@ -1,0 +1,265 @@
+"""AgentState: a ready-made record for agents that run in a loop of their own, with its 22 fields.
+
+It is a plain dataclass that can be saved like any other value. `save` and `load` of its own add what makes it worth
+having: step, status, cost and metadata go onto the checkpoint, where they can be searched; id, time and parent come
+back from the checkpoint, so that a state says where it was saved. These three are never part of what is stored: a
+state that did not change has the same root, however often it is saved.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from holdfast.errors import ErrorCode, InvalidInputError
+from holdfast.objects.registry import register
+
+if TYPE_CHECKING:
+    from holdfast.aio import AsyncSession
+    from holdfast.history.checkpoint import Checkpoint
+    from holdfast.store import Session
+
+Status = Literal["running", "paused", "completed", "failed", "interrupted"]
+Json = dict[str, Any]
+
+_FROM_THE_RECORD = {"checkpoint_id", "timestamp", "parent_checkpoint_id"}
+_STATUSES = ("running", "paused", "completed", "failed", "interrupted")
+
+
+@register(name="holdfast.AgentState")  # a plain "AgentState" is what half of all applications call theirs
+@dataclass
+class AgentState:
+    """What an autonomous agent knows and is doing.
+
+    Attributes:
+        checkpoint_id: The checkpoint it was saved as or loaded from; None before that.
+        agent_id: Whose state it is.
+        timestamp: When that checkpoint was made.
+        step_number: The step of the execution.
+        conversation_history: Every message so far.
+        memory_contents: The agent's own memory.
+        pending_actions: What is still to be done.
+        completed_actions: What was done.
+        budget_spent_usd: What it cost so far.
+        approval_history: Decisions about permissions.
+        tool_usage_counts: How often each tool was used.
+        tool_results_cache: Results that can be used again.
+        active_specialists: Specialists at work.
+        specialist_invocations: Every call of one.
+        workflow_run_id: The run of the workflow that it is part of.
+        workflow_state: What that workflow knows.
+        control_protocol_state: Where the talk with whoever controls it stands.
+        registered_hooks: Hooks that are set.
+        hook_event_history: What they were called for.
+        parent_checkpoint_id: The checkpoint that its own was made from.
+        status: running, paused, completed, failed or interrupted.
+        metadata: Plain JSON, to find checkpoints by.
+    """
+
+    checkpoint_id: str | None = None
+    agent_id: str = ""
+    timestamp: datetime | None = None
+    step_number: int = 0
+    conversation_history: list[Json] = field(default_factory=list)
+    memory_contents: Json = field(default_factory=dict)
+    pending_actions: list[Json] = field(default_factory=list)
+    completed_actions: list[Json] = field(default_factory=list)
+    budget_spent_usd: float = 0.0
+    approval_history: list[Json] = field(default_factory=list)
+    tool_usage_counts: dict[str, int] = field(default_factory=dict)
+    tool_results_cache: Json = field(default_factory=dict)
+    active_specialists: list[str] = field(default_factory=list)
+    specialist_invocations: list[Json] = field(default_factory=list)
+    workflow_run_id: str | None = None
+    workflow_state: Json = field(default_factory=dict)
+    control_protocol_state: Json = field(default_factory=dict)
+    registered_hooks: list[Json] = field(default_factory=list)
+    hook_event_history: list[Json] = field(default_factory=list)
+    parent_checkpoint_id: str | None = None
+    status: Status = "running"
+    metadata: Json = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields as plain data, the time as ISO text; nothing in it is shared with this object."""
+        data = {each.name: copy.deepcopy(getattr(self, each.name)) for each in dataclasses.fields(self)}
+        if self.timestamp is not None:
+            data["timestamp"] = self.timestamp.isoformat()
+        return data
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """The state that `to_dict` gave, as a copy. Fields that are missing get their defaults.
+
+        Raises:
+            InvalidInputError: A key is no field, or a value is not of its field's type; the message names it.
+        """
+        if not isinstance(data, Mapping):
+            raise _refused("AgentState.from_dict takes a dict", data, "pass what to_dict() returned")
+        checked = {_known(name): _fitting(name, value) for name, value in data.items()}
+        return cls(**copy.deepcopy(checked))
+
+    def snapshot(self) -> dict[str, Any]:
+        """What a Recorder keeps of it: every field but the three that its checkpoint knows."""
+        return {name: value for name, value in self.to_dict().items() if name not in _FROM_THE_RECORD}
+
+    def restore(self, value: Mapping[str, Any]) -> None:
+        """Take over what `snapshot` gave, into this object; all of it or, where it does not fit, nothing."""
+        other = type(self).from_dict(value)
+        for each in dataclasses.fields(self):
+            if each.name not in _FROM_THE_RECORD:
+                setattr(self, each.name, getattr(other, each.name))
+
+    def save(self, session: Session, message: str = "", **given: Any) -> Checkpoint:
+        """Save it as a new checkpoint with its step, status, cost and metadata, and note the checkpoint's id here.
+
+        Args:
+            session: Where to.
+            message: What happened, for people.
+            given: Further arguments of `Session.save`; they win over the fields.
+        """
+        return self._noted(session.save(self._stored(), message, **self._described(given)))
+
+    def asave(
+        self, session: AsyncSession, message: str = "", **given: Any
+    ) -> Coroutine[Any, Any, Checkpoint]:
+        """`save`, awaitable. What is saved is the state at the moment of the call; the writing is awaited."""
+        return self._noted_after(session.save(self._stored(), message, **self._described(given)))
+
+    @classmethod
+    def load(cls, session: Session, ref: str | Checkpoint = "@") -> Self:
+        """The state of a checkpoint, with id, time and parent from its record.
+
+        Raises:
+            NotFoundError: `ref` names nothing.
+            StateError: What was saved there is no AgentState.
+        """
+        found = session.checkpoint(ref)
+        state: Self = session.load(found, as_=cls)
+        state._noted(found)
+        return state
+
+    @classmethod
+    async def aload(cls, session: AsyncSession, ref: str | Checkpoint = "@") -> Self:
+        """`load`, awaitable."""
+        found = await session.checkpoint(ref)
+        state: Self = await session.load(found, as_=cls)
+        state._noted(found)
+        return state
+
+    def fork(self, session: Session, name: str) -> tuple[Session, Self]:
+        """Begin a new branch at the checkpoint of this state; return its Session, and a state that shares nothing.
+
+        The new state has the id of a checkpoint of its own, whose parent is this one's.
+        """
+        line = session.fork(self._saved_at(), name)
+        return line, self.load(line)
+
+    async def afork(self, session: AsyncSession, name: str) -> tuple[AsyncSession, Self]:
+        """`fork`, awaitable."""
+        line = await session.fork(self._saved_at(), name)
+        return line, await self.aload(line)
+
+    async def _noted_after(self, saving: Coroutine[Any, Any, Checkpoint]) -> Checkpoint:
+        return self._noted(await saving)
+
+    def _saved_at(self) -> str:
+        if self.checkpoint_id is None:
+            raise InvalidInputError(
+                "this state was never saved, so there is nothing to fork from",
+                code=ErrorCode.BAD_ARGUMENT,
+                hint="save() it first, or copy it with AgentState.from_dict(state.to_dict())",
+            )
+        return self.checkpoint_id
+
+    def _stored(self) -> Self:
+        return dataclasses.replace(self, checkpoint_id=None, timestamp=None, parent_checkpoint_id=None)
+
+    def _described(self, given: dict[str, Any]) -> dict[str, Any]:
+        own = {
+            "step": self.step_number,
+            "status": self.status,
+            "cost_usd": self.budget_spent_usd,
+            "metadata": self.metadata,
+        }
+        return own | given
+
+    def _noted(self, checkpoint: Checkpoint) -> Checkpoint:
+        self.checkpoint_id = checkpoint.id
+        self.timestamp = checkpoint.created_at
+        self.parent_checkpoint_id = checkpoint.parent
+        return checkpoint
+
+
+_KINDS: dict[str, tuple[type, ...]] = {
+    "checkpoint_id": (str, type(None)),
+    "agent_id": (str,),
+    "timestamp": (datetime, type(None)),
+    "step_number": (int,),
+    "budget_spent_usd": (float, int),
+    "workflow_run_id": (str, type(None)),
+    "parent_checkpoint_id": (str, type(None)),
+    "status": (str,),
+}
+_ITEMS: dict[str, type] = {"tool_usage_counts": int, "active_specialists": str}
+"""What lists and dicts hold, where that is not a dict or anything at all."""
+
+
+def _kinds_of(name: str) -> tuple[type, ...]:
+    if name in _KINDS:
+        return _KINDS[name]
+    made = getattr(AgentState(), name)
+    return (type(made),)
+
+
+def _known(name: Any) -> str:
+    names = [each.name for each in dataclasses.fields(AgentState)]
+    if name in names:
+        return str(name)
+    from holdfast.settings.near import close_names, did_you_mean
+
+    near = close_names(str(name), names)
+    hint = did_you_mean(near) or "metadata and memory_contents take anything of your own"
+    raise InvalidInputError(
+        f"AgentState has no field {name!r}",
+        code=ErrorCode.BAD_ARGUMENT,
+        hint=hint,
+        field=str(name),
+        candidates=near,
+    )
+
+
+def _fitting(name: str, value: Any) -> Any:
+    """The value if it is of the field's type; a time may be ISO text."""
+    if name == "timestamp" and isinstance(value, str):
+        try:
+            return datetime.fromisoformat(value)
+        except ValueError:
+            raise _refused(f"field {name!r} of AgentState", value, "write a time as ISO text") from None
+    kinds = _kinds_of(name)
+    # True is an int to Python, and never a step number.
+    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+        wanted = " or ".join("None" if kind is type(None) else kind.__name__ for kind in kinds)
+        raise _refused(f"field {name!r} of AgentState", value, f"it takes {wanted}")
+    if name == "status" and value not in _STATUSES:
+        raise _refused(f"field {name!r} of AgentState", value, f"it is one of: {', '.join(_STATUSES)}")
+    _check_items(name, value)
+    return value
+
+
+def _check_items(name: str, value: Any) -> None:
+    wanted = _ITEMS.get(name, dict)
+    items = value if isinstance(value, list) else value.values() if name in _ITEMS else ()
+    for item in items:
+        if not isinstance(item, wanted) or (isinstance(item, bool) and wanted is int):
+            raise _refused(f"field {name!r} of AgentState", item, f"each item in it is a {wanted.__name__}")
+
+
+def _refused(what: str, value: Any, hint: str) -> InvalidInputError:
+    shown = repr(value) if isinstance(value, str | int | float | None) else f"a {type(value).__name__}"
+    return InvalidInputError(
+        f"{what} cannot be {shown}", code=ErrorCode.BAD_ARGUMENT, hint=hint, got=type(value).__name__
+    )

@@ -1,0 +1,100 @@
+"""The programs in examples/ do what they say, run the way a newcomer runs them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import holdfast
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+@pytest.fixture
+def example(tmp_path):
+    def start(name, *words):
+        return subprocess.Popen(
+            [sys.executable, "-W", "error", str(EXAMPLES / name), *words],
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    return start
+
+
+def done(started):
+    out, errors = started.communicate()
+    assert started.returncode == 0, errors
+    return out
+
+
+def test_the_plain_loop_goes_on_where_it_was(example, tmp_path):
+    first = done(example("plain_loop.py"))
+    assert first.startswith("a new loop\n")
+    assert "step 10: saved" in first
+    assert "step 20: saved" in first
+    assert "done at step 25" in first
+    second = done(example("plain_loop.py", "60"))
+    assert second.startswith("resumed from #3 'reached step 25'")
+    assert "step 30: saved" in second
+    assert "done at step 60, $0.060 spent" in second
+    with holdfast.open(tmp_path / ".holdfast") as store:
+        state = store.session("plain-loop").load()["agent"]
+        assert len(state["conversation_history"]) == 120
+        assert state["tool_usage_counts"] == {"multiply": 60}
+        assert len(store.session("plain-loop").log()) == 5
+
+
+def test_the_heartbeat_agent_remembers_the_files_of_its_last_life(example, tmp_path):
+    (tmp_path / "notes.txt").write_text("hello", encoding="utf-8")
+    first = done(example("heartbeat_agent.py"))
+    assert first.startswith("first life of session watcher: nothing to restore\n")
+    assert "paused at beat 11 after 11 beats" in first
+    (tmp_path / "more.txt").write_text("again", encoding="utf-8")
+    second = done(example("heartbeat_agent.py"))
+    assert second.startswith("restored beat 11 from ")
+    with holdfast.open(tmp_path / ".holdfast") as store:
+        state = store.session("watcher").load()
+    assert set(state["files"]["files"]) == {"notes.txt", "more.txt"}
+    asked = [each["question"] for each in state["inner_life"]["wonders"]]
+    assert asked == ["what is notes.txt for?", "what is more.txt for?"], "each file is new once"
+
+
+def test_the_heartbeat_agent_runs_on_the_command_line_too(tmp_path):
+    (tmp_path / "heartbeat_agent.py").write_bytes((EXAMPLES / "heartbeat_agent.py").read_bytes())
+    run = subprocess.run(
+        [sys.executable, "-m", "holdfast", "heartbeat", "run", "heartbeat_agent:Watcher", "--interval", "0"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ},
+    )
+    assert run.returncode == 0, run.stderr
+    assert "slept: paused at beat" in run.stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_interrupted_run_ends_with_a_checkpoint_and_goes_on_after_it(example, tmp_path, number):
+    started = example("interrupted_run.py", "12", "600")
+    assert started.stdout.readline() == "step 1\n"
+    started.send_signal(number)
+    started.communicate()
+    assert started.returncode == 128 + number
+    with holdfast.open(tmp_path / ".holdfast") as store:
+        assert store.session("interrupted-run").checkpoint().status == "interrupted"
+    second = done(example("interrupted_run.py", "12", "0.001")).splitlines()
+    assert second[:2] == ["going on after step 1, which ended interrupted", "step 2"]
+    assert second[-1] == "visited 12, total 78"
+
+
+def test_every_example_has_a_test_here():
+    text = Path(__file__).read_text(encoding="utf-8")
+    assert [each.name for each in EXAMPLES.glob("*.py") if f'"{each.name}"' not in text] == []
