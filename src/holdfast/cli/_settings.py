@@ -20,8 +20,10 @@ from holdfast.cli._terminal import ColorChoice, TimeChoice, is_terminal, paint, 
 
 DEFAULT_SESSION = "default"
 
-_NO_OPTION = ("HOLDFAST_DURABILITY", "HOLDFAST_KEEP_", "HOLDFAST_CHECKPOINT_", "HOLDFAST_HEARTBEAT_")
-"""Variables of settings that are no option of every command."""
+_OPTIONS = frozenset(
+    f"HOLDFAST_{name}" for name in ("STORE", "SESSION", "CONFIG", "TIME", "COLOR", "PAGER", "DEBUG")
+)
+"""Variables that are read as options are, without looking at all settings."""
 
 
 class Settings:
@@ -62,7 +64,9 @@ class Settings:
         from holdfast.settings.files import config_files
 
         files = [file for file in config_files(self.store, self.config) if file.counts]
-        if not files and not any(name.startswith(_NO_OPTION) for name in os.environ):
+        if not files and not any(
+            name.startswith("HOLDFAST_") and name not in _OPTIONS for name in os.environ
+        ):
             return
         from holdfast.settings.resolving import resolve
 

@@ -24,14 +24,23 @@ def trigger_from(settings: Settings) -> Trigger | None:
 
 
 def keep_from(settings: Settings) -> Keep | None:
-    """What to keep: the rules of `keep.*`, with `checkpoint.max_count` and `checkpoint.prune_after_days` as caps."""
+    """What to keep: the rules of `keep.*`, with `checkpoint.max_count` and `checkpoint.prune_after_days` as caps.
+
+    Where a rule is set, a cap that nobody set does not count: who says that a hundred are kept does not mean ten.
+    """
     rules = {name: value for name, value in settings.keep._asdict().items() if value is not None}
     caps = {
-        "at_most": settings.checkpoint.max_count,
-        "max_age_days": settings.checkpoint.prune_after_days,
+        "at_most": ("checkpoint.max_count", settings.checkpoint.max_count),
+        "max_age_days": ("checkpoint.prune_after_days", settings.checkpoint.prune_after_days),
     }
-    # A cap that is set under its own name says more than one that may be a default.
-    fields: dict[str, Any] = {name: value for name, value in caps.items() if value is not None} | rules
+    has_rules = bool(rules.keys() - {"per"})
+    fields: dict[str, Any] = {
+        name: value
+        for name, (key, value) in caps.items()
+        if value is not None and not (has_rules and settings.origin(key) == "default")
+    }
+    # A cap that is set under its own name says more than one of `checkpoint`.
+    fields |= rules
     return Keep(**fields) if fields.keys() - {"per"} else None
 
 

@@ -18,8 +18,14 @@ from holdfast.settings.files import ConfigFile
 from holdfast.settings.keys import GROUPS, SETTINGS, Found, brief
 from holdfast.settings.near import close_names, did_you_mean
 
-MAX_BYTES = 1 << 20
-"""Nobody writes a megabyte of settings: a larger file is something else, and is not read into memory."""
+MAX_BYTES = 64 << 10
+"""All settings there are take three kilobytes: a larger file is something else, and is not read into memory."""
+
+MAX_PROJECT_BYTES = 1 << 20
+"""A pyproject.toml holds more than our settings."""
+
+MAX_DOTS = 200
+"""So many in a line: reading a key takes the square of its parts, and a line of 60 KB took a quarter of a minute."""
 
 MOST_PROBLEMS = 20
 """So many in one file are told: more of them are a file of something else, and each takes a search for near names."""
@@ -64,7 +70,7 @@ def entries(file: ConfigFile) -> Iterable[Entry]:
         from holdfast.settings.yaml_reading import MAX_YAML_BYTES, yaml_entries
 
         return yaml_entries(read_text(file, MAX_YAML_BYTES), shown(file.path))
-    text = read_text(file)
+    text = read_text(file, MAX_PROJECT_BYTES if file.kind == "project" else MAX_BYTES)
     if file.kind == "project" and not _has_our_table(text):
         return ()  # somebody else's file, whatever is in it
     return _toml_entries(file, text)
@@ -139,6 +145,9 @@ def parse_toml(text: str, path: str) -> dict[str, Any]:
     import tomllib
 
     try:
+        for number, line in enumerate(text.splitlines(), 1):
+            if line.count(".") > MAX_DOTS:
+                raise ValueError(f"line {number} has more than {MAX_DOTS} dots")  # noqa: TRY301 - one way out
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # also for a number of thousands of digits
         raise InvalidInputError(
@@ -192,7 +201,7 @@ def _unknown(entry: Entry, file: ConfigFile) -> InvalidInputError:
     return InvalidInputError(
         f"unknown key {key!r:.60} in {shown(file.path)} line {line}",
         code=ErrorCode.BAD_CONFIG,
-        hint=f"{meant} {_way_out(entry.place, file, line)}".strip(),
+        hint=f"{meant} {_way_out(entry.place, file, line)}",
         candidates=near,
         path=shown(file.path),
         line=line,
@@ -206,7 +215,7 @@ def _unfit(entry: Entry, file: ConfigFile) -> InvalidInputError:
     return InvalidInputError(
         f"{key} in {shown(file.path)} line {line} has to be {wanted}, not {brief(entry.value)}",
         code=ErrorCode.BAD_CONFIG,
-        hint=f"mend the line, or: {_way_out(entry.place, file, line)}",
+        hint=f"mend the line, {_way_out(entry.place, file, line)}",
         path=shown(file.path),
         line=line,
     )
@@ -220,9 +229,9 @@ def _has_command(file: ConfigFile) -> bool:
 def _way_out(place: tuple[str, ...], file: ConfigFile, line: int) -> str:
     """How to take a key out of a file: a command, where there is one for that file and that key."""
     if not _has_command(file) or any("." in part or not part.isprintable() for part in place):
-        return f"write that, or take line {line} out of {shown(file.path)}"
+        return f"or take line {line} out of {shown(file.path)}"
     # Only where something is wrong.
     import shlex
 
     user = " --user" if file.kind == "user" else ""
-    return f"holdfast config {shlex.quote('.'.join(place))} --unset{user} takes it out"
+    return f"or: holdfast config {shlex.quote('.'.join(place))} --unset{user} takes it out"

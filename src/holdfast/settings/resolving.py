@@ -5,7 +5,8 @@
         >  holdfast/config.toml in XDG_CONFIG_HOME  >  the default
 
 Every value is checked where it is read, also one that a stronger place overrides. A variable that looks like one of a
-group and is none is an error too: HOLDFAST_CHECKPOINT_MAXCOUNT=5 must not be passed over in silence.
+group and is none is an error too, and so is one that is a slip away from one of ours: HOLDFAST_CHECKPOINT_MAXCOUNT=5
+and HOLDFAST_CHEKPOINT_MAX_COUNT=5 must not be passed over in silence.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from holdfast.errors import ErrorCode, HoldfastError, InvalidInputError
 from holdfast.settings.files import ConfigFile
-from holdfast.settings.keys import GROUPS, SETTINGS, Found, parse
+from holdfast.settings.keys import GROUPS, OTHER_VARIABLES, SETTINGS, Found, parse
 from holdfast.settings.near import close_names, did_you_mean
 from holdfast.settings.reading import read_file
 
@@ -69,8 +70,15 @@ def _of_variables(environ: Mapping[str, str]) -> Iterator[dict[str, Found] | Hol
             except InvalidInputError as error:
                 yield error
     for name in environ:
-        if name.startswith(_GROUP_VARIABLES) and name not in variables and environ[name]:
-            near = close_names(name, variables)
+        if (
+            not name.startswith("HOLDFAST_")
+            or name in variables
+            or name in OTHER_VARIABLES
+            or not environ[name]
+        ):
+            continue
+        near = close_names(name, [*variables, *OTHER_VARIABLES])
+        if near or name.startswith(_GROUP_VARIABLES):
             yield InvalidInputError(
                 f"there is no variable {name!r:.60}",
                 code=ErrorCode.BAD_CONFIG,

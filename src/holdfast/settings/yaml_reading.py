@@ -6,6 +6,7 @@ second document, deep nesting. Each refusal names the line.
 
 Two forms are understood, and may be mixed: the one of the TOML files (`checkpoint: {max_count: 10}`), and the one that
 agents write, `agent: {checkpoints: {maxCheckpointsPerSession: 10}}`. Names may be in camelCase or in snake_case.
+Keys of an application beside these are its own, unless they are a slip away from one of ours.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from holdfast.errors import ErrorCode, InvalidInputError, UnsupportedError
 from holdfast.record import Record
 from holdfast.settings.entries import Entry
 from holdfast.settings.keys import GROUPS, SETTINGS
+from holdfast.settings.near import close_names
 
 if TYPE_CHECKING:
     import yaml
@@ -66,6 +68,8 @@ def yaml_entries(text: str, shown: str) -> Iterator[Entry]:
     for place, node in _leaves(root, (), shown):
         name = ".".join(place)
         key = _spellings().get(name)
+        if key is None and _is_another_s(place):
+            continue
         if key in seen:
             first, line = seen[key]
             raise _refused(
@@ -91,6 +95,22 @@ def _spellings() -> dict[str, str]:
         for name in names:
             found[name] = found[_camel(name)] = key
     return found
+
+
+@cache
+def _levels() -> tuple[frozenset[str], frozenset[str]]:
+    """The names of ours at the top of a file, and those below `agent`."""
+    names = [name.split(".") for name in _spellings()]
+    return frozenset(parts[0] for parts in names), frozenset(
+        parts[1] for parts in names if parts[0] == "agent"
+    )
+
+
+def _is_another_s(place: tuple[str, ...]) -> bool:
+    top, below_agent = _levels()
+    if place[0] == "agent" and len(place) > 1:
+        return place[1] not in below_agent and not close_names(place[1], below_agent)
+    return place[0] not in top and not close_names(place[0], top)
 
 
 def _camel(name: str) -> str:

@@ -12,8 +12,15 @@ from hypothesis import strategies as st
 from tests.surfaces.cli.json_schema import load, problems
 
 import holdfast
-from holdfast.cli._configuration import SETTINGS
-from holdfast.cli._toml import CannotWriteError, line_of, literal, value_at, with_value, without_value
+from holdfast.settings.keys import SETTINGS
+from holdfast.settings.toml_editing import (
+    CannotWriteError,
+    line_of,
+    literal,
+    value_at,
+    with_value,
+    without_value,
+)
 
 KEPT_IN = ["sqlite"]
 
@@ -145,9 +152,9 @@ def test_an_unknown_key_names_the_file_the_line_and_the_near_miss(run, places, k
     near = path.name if kind == "project" else "config.toml"
     assert "unknown key 'colour' in " in result.stderr
     fix = {
-        "store": " holdfast config color VALUE sets it; holdfast config colour --unset takes it out",
-        "project": f" write that, or take line 3 out of {path.name}",
-        "user": " holdfast config color VALUE --user sets it; holdfast config colour --unset --user takes it out",
+        "store": " holdfast config color VALUE sets it; or: holdfast config colour --unset takes it out",
+        "project": f" or take line 3 out of {path.name}",
+        "user": " holdfast config color VALUE --user sets it; or: holdfast config colour --unset --user takes it out",
     }[kind]
     assert f"{near} line 3\nhint: did you mean color?{fix}\ncode: bad-config\n" in result.stderr
 
@@ -288,7 +295,7 @@ def test_tomllib_is_imported_only_where_a_file_has_to_be_read(run, home, places)
     from tests.surfaces.cli.test_start import imported
 
     run("create", "x")
-    assert not {"tomllib", "holdfast.cli._configuration"} & imported(["list"], home)
+    assert not {"tomllib", "holdfast.settings.keys", "holdfast.settings.resolving"} & imported(["list"], home)
     places("project", "[project]\nname = 'x'\n")
     assert "tomllib" not in imported(["list"], home)
     places("store", 'color = "never"\n')

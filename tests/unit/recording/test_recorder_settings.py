@@ -41,7 +41,13 @@ def test_without_auto_there_is_no_trigger(tmp_path):
 def test_rules_to_keep_are_joined_with_the_caps(tmp_path):
     found = settings(tmp_path, keep_last=5, keep_at_most=7, checkpoint_max_count=3)
 
-    assert keep_from(found) == Keep(last=5, at_most=7, max_age_days=30)
+    assert keep_from(found) == Keep(last=5, at_most=7)
+
+
+def test_a_cap_that_nobody_set_takes_nothing_that_a_rule_keeps(tmp_path):
+    assert keep_from(settings(tmp_path, keep_last=100)) == Keep(last=100)
+    assert keep_from(settings(tmp_path, keep_days=90, checkpoint_max_count=5)) == Keep(days=90, at_most=5)
+    assert keep_from(settings(tmp_path, keep_per="branch")) == Keep(at_most=10, max_age_days=30, per="branch")
 
 
 @pytest.mark.parametrize("enabled", [True, False])

@@ -195,7 +195,7 @@ def test_a_file_that_was_named_and_is_not_there_is_refused(here):
 
 
 def test_a_toml_file_that_is_too_large_is_refused(write):
-    assert "more than 1024 KiB" in str(refused(write("#" * (MAX_BYTES + 1), "agent.toml")))
+    assert "more than 64 KiB" in str(refused(write("#" * (MAX_BYTES + 1), "agent.toml")))
     Settings.load(write("#" * MAX_BYTES, "agent.toml"), environ={})
 
 
@@ -269,3 +269,15 @@ def test_any_text_is_a_value_that_fits_or_an_error(key, text):
 
 def test_it_is_part_of_the_public_api():
     assert holdfast.Settings is Settings
+
+
+def test_a_variable_a_slip_away_from_one_of_ours_is_refused(tmp_path):
+    with pytest.raises(InvalidInputError, match="HOLDFAST_CHEKPOINT_ENABLED") as caught:
+        Settings.load(store=tmp_path / "none.db", environ={"HOLDFAST_CHEKPOINT_ENABLED": "false"})
+
+    assert "did you mean HOLDFAST_CHECKPOINT_ENABLED?" in caught.value.hint
+    Settings.load(store=tmp_path / "none.db", environ={"HOLDFAST_IS_OURS_TOO": "x"})
+
+
+def test_a_key_of_thousands_of_parts_is_refused_before_it_is_read(write):
+    assert "line 1 has more than 200 dots" in str(refused(write("a." * 30_000 + "b = 1", "agent.toml")))

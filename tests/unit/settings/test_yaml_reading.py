@@ -166,7 +166,11 @@ def test_what_is_wrong_is_named_with_file_and_line(write, line, message, hint):
             "agent:\n  checkpoint:\n    enabled: true\n",
             "unknown key 'agent.checkpoint.enabled' in agent.yaml line 3",
         ),
-        ("database: {}\n", "unknown key 'database' in agent.yaml line 1"),
+        ("agnet:\n  x: 1\n", "unknown key 'agnet.x' in agent.yaml line 2"),
+        (
+            "agent:\n  checkpoints:\n    folder: x\n",
+            "unknown key 'agent.checkpoints.folder' in agent.yaml line 3",
+        ),
         ("%YAML 9.9\n---\nsession: a\n", "agent.yaml line 1 is not YAML: found incompatible YAML document"),
         (b"session: \xff\n", "agent.yaml cannot be read: not UTF-8 (byte 0xff)"),
         ("session: a\n".encode("utf-16"), "agent.yaml cannot be read: not UTF-8"),
@@ -176,6 +180,14 @@ def test_what_is_wrong_is_named_with_file_and_line(write, line, message, hint):
 )
 def test_a_file_that_is_something_else_is_refused(write, text, message):
     assert message in str(refused(text, write))
+
+
+def test_what_an_application_writes_beside_it_is_its_own(write):
+    text = (
+        "database: {url: x, pool: [1, 2]}\nagent:\n  name: scout\n  checkpoints:\n    autoCheckpoint: false\n"
+    )
+
+    assert Settings.load(write(text), environ={}).checkpoint.auto is False
 
 
 LAUGHS = "a: &a [x, x]\n" + "".join(
@@ -192,8 +204,8 @@ LAUGHS = "a: &a [x, x]\n" + "".join(
         "{" * MAX_YAML_BYTES,
         "x" * (2 << 20),
         "k: '" + "y" * (MAX_YAML_BYTES - 10),
-        "\n".join(f"k{n}: {n}" for n in range(500)),
-        "k: " + "9" * 20_000,
+        "keep:\n" + "\n".join(f"  k{n}: {n}" for n in range(500)),
+        "keep:\n  last: " + "9" * 20_000,
     ],
     ids=["laughs", "keys", "lists", "maps", "large", "open quote", "unknown keys", "digits"],
 )
