@@ -10,7 +10,7 @@ the next version in a stream (`objects/streams.py`) where the last one was writt
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -53,10 +53,12 @@ class PackedChunk:
     number: int = 0
     """Of the row that was written; 0 where none was."""
     depth: int = 0
+    raw: bool = False
+    """Whether it is to be stored as it is, not compressed."""
 
     def make_whole(self) -> None:
         """Pack it to stand alone: what it was to stand on, or was itself, is not there."""
-        self.codec, self.data = _compressed(self.chunk)
+        self.codec, self.data = (RAW, self.chunk.data) if self.raw else _compressed(self.chunk)
         self.stream = self.last = None
 
 
@@ -65,6 +67,8 @@ def pack(
     roots: Collection[ChunkHash],
     recent: RecentChunks,
     present: Collection[ChunkHash],
+    *,
+    compress: bool = True,
 ) -> list[PackedChunk]:
     """Compress chunks, but for those that are there. It takes long, so it is done before the transaction.
 
@@ -73,7 +77,10 @@ def pack(
         roots: Those that stand for states.
         recent: What the backend remembers; streams are taken out of it, and `remember` brings them back.
         present: Chunks that are in the store.
+        compress: False: each is stored as it is, whole.
     """
+    if not compress:
+        return [_raw(chunk, is_there=chunk.hash in present) for chunk in chunks]
     return [
         _packed(chunk) if chunk.hash in present else _pack(chunk, chunk.hash in roots, recent)
         for chunk in chunks
@@ -109,6 +116,12 @@ def _pack(chunk: NewChunk, is_root: bool, recent: RecentChunks) -> PackedChunk: 
             if delta is not None:
                 return _packed(chunk, DELTA, delta)
     return _new_stream(chunk, plain) if streamed else _packed(chunk, *_compressed(chunk))
+
+
+def _raw(chunk: NewChunk, *, is_there: bool) -> PackedChunk:
+    packed = _packed(chunk, RAW, None if is_there else chunk.data)
+    packed.raw = True
+    return packed
 
 
 def _can_carry(base: Known) -> bool:
@@ -148,6 +161,31 @@ def _packed(
 def _compressed(chunk: NewChunk) -> tuple[int, bytes]:
     """The codec and the bytes of a whole chunk."""
     return (chunk.codec, chunk.packed) if isinstance(chunk, SqueezedChunk) else compress(chunk.data)
+
+
+class ReadChunks(Mapping[ChunkHash, bytes]):
+    """Chunks as they were read, by name: each is expanded when it is looked at, so that not all need be at once.
+
+    Args:
+        chains: For each chunk its row and those that it stands on, as `plain_of` takes them.
+    """
+
+    __slots__ = ("_chains",)
+
+    def __init__(self, chains: Mapping[ChunkHash, Sequence[Row]]) -> None:
+        self._chains = chains
+
+    def __getitem__(self, name: ChunkHash) -> bytes:
+        return plain_of(name, self._chains[name])
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._chains
+
+    def __iter__(self) -> Iterator[ChunkHash]:
+        return iter(self._chains)
+
+    def __len__(self) -> int:
+        return len(self._chains)
 
 
 def plain_of(name: ChunkHash, chain: Sequence[Row]) -> bytes:

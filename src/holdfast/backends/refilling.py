@@ -6,6 +6,7 @@ nothing else in its row, so the rest is worked out again or checked.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -87,7 +88,7 @@ def new_chunk_rows(seen: RowInspection, wanted: Rebuilt) -> Iterator[Row]:
 
 
 def new_counters(seen: RowInspection, newest_epoch: int) -> dict[str, int]:
-    """From where on the store counts: position and epoch.
+    """From where on the store counts: position, epoch, and the epochs of leases, which themselves stay behind.
 
     Args:
         seen: What was found.
@@ -97,6 +98,8 @@ def new_counters(seen: RowInspection, newest_epoch: int) -> dict[str, int]:
     return {
         "position": seen.newest_position() + (0 if "position" in counted else _SPARE_POSITIONS),
         "epoch": max(newest_epoch, counted.get("epoch", 0)),
+        # Where nobody knows any more: nobody has claimed one more often than once a second ever since 1970.
+        "lease": counted.get("lease", int(time.time())),
     }
 
 

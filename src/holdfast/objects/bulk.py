@@ -20,6 +20,7 @@ import ormsgpack
 
 from holdfast.objects import wire
 from holdfast.objects.codec import encode_value
+from holdfast.objects.memo import Alike
 from holdfast.objects.packing import OutOfReachError, Packer
 from holdfast.objects.registry import TypeRegistry
 
@@ -45,6 +46,8 @@ class BulkPacker:
         """Whether there was an object that `look` is faster with; for the caller to set back."""
         self.glanced: list[Any] = []
         """What the last `look` saw in place of such objects."""
+        self.alike: Alike | None = None
+        """What the last `look` left out of its bytes, because it is faster compared than written."""
 
     def pack(self, value: Any) -> bytes:
         """The encoded value.
@@ -63,12 +66,38 @@ class BulkPacker:
             self._failure = None
             return encode_value(value, self._types)
 
-    def look(self, value: Any) -> bytes | None:
-        """Bytes that no value has which is encoded otherwise, in less time than it takes to encode it.
+    def look(self, values: list[Any]) -> bytes | None:
+        """Bytes that, with `alike`, no list has which is encoded otherwise, in less time than it takes to encode it.
 
         None where there are none. As with `pack`, the caller answers for what is written without asking.
         """
-        self.glanced = []
+        self.alike = self._alike(values)
+        if self.alike is None:
+            return self._look(values)
+        seen = self.alike.together.seen(values)
+        return self._look(seen, seen)
+
+    def look_again(self, values: list[Any], alike: Alike | None) -> bytes | None:
+        """What `look` gives for a list that was seen with these objects; None where they are others."""
+        if alike is None:
+            return self._look(values)
+        if list(map(type, values)) != alike.classes or alike.together.marks(values) != alike.marks:
+            return None
+        seen = alike.together.seen(values)
+        return self._look(seen, seen)
+
+    def _alike(self, values: list[Any]) -> Alike | None:
+        """What these objects have in common, where all of their classes are looked at in the same way."""
+        classes = list(map(type, values))
+        entries = [self._types.by_class(cls) for cls in set(classes)]
+        ways = {getattr(entry.shape, "together", None) if entry else None for entry in entries}
+        together = ways.pop() if len(ways) == 1 else None
+        if together is None:
+            return None
+        return Alike(together, classes, together.remembered(together.marks(values)))
+
+    def _look(self, value: Any, *glanced: Any) -> bytes | None:
+        self.glanced = [*glanced]
         try:
             return ormsgpack.packb(value, self._glance, wire.PACK_OPTIONS)
         except (TypeError, RecursionError, ValueError):

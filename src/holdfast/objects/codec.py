@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.errors import ErrorCode, InvalidInputError, StateError
+from holdfast.objects.framing import frame, unframe
 from holdfast.objects.registry import TypeRegistry
-from holdfast.objects.unpacking import NotReadError, Unpacker, frame, unframe
+from holdfast.objects.unpacking import NotReadError, Unpacker
 
 
 def encode_value(value: Any, types: TypeRegistry) -> bytes:
@@ -49,6 +50,11 @@ def decode_pieces(pieces: list[bytes | memoryview], types: TypeRegistry) -> Any:
     framed = frame(pieces)
     # Copied: while the value is built, memory holds its bytes once.
     pieces.clear()
+    return decode_framed(framed, types)
+
+
+def decode_framed(framed: bytes | memoryview, types: TypeRegistry) -> Any:
+    """The value whose encoding is in a frame; see `decode_pieces`. Nothing in it refers to the frame."""
     try:
         try:
             return Unpacker(types).unpack(framed)

@@ -2,16 +2,22 @@
 
 Every chunk is checked against its hash, and every part against the size its parent says it has, before anything is
 put together: bytes made for the purpose cannot make a small store unfold into an endless state.
+
+The sizes say where each part goes before it is there. So a store is asked for the next chunks first, and while it is at
+it, those that it gave before are put in their places, one at a time.
 """
 
 from __future__ import annotations
 
-from typing import Final, cast
+from collections import deque
+from collections.abc import Callable, Mapping
+from operator import itemgetter
+from typing import Final
 
 from holdfast.errors import ErrorCode, StateError, UnsupportedError
 from holdfast.objects import nodes
 from holdfast.objects.nodes import Entry, MalformedNodeError, Node, Parts
-from holdfast.objects.verified import Read, read_chunk, read_chunks
+from holdfast.objects.verified import Read, checked, read_chunk
 from holdfast.record import Record
 from holdfast.storage.records import ChunkHash
 
@@ -21,6 +27,9 @@ _FEW_PIECES: Final = 10_000
 _PIECE_BYTES: Final = 16
 _MAX_ROUNDS: Final = 200
 """Nodes lie at most 64 deep in each other, and an index over 4 GiB has few levels."""
+_AT_ONCE: Final = 256
+"""Chunks that are asked for together: one trip to a server for a few megabytes, and no more than that is held while it
+is expanded."""
 
 
 class _Ref(Record):
@@ -31,6 +40,16 @@ class _Ref(Record):
 
 
 _Piece = bytes | memoryview | _Ref
+
+Put = Callable[[int, bytes | memoryview], object]
+"""What takes the parts of a value as they come, each with its place in it."""
+
+
+_Gap = tuple[int, int, _Ref]
+"""Where a part that has not been fetched goes, how many were opened on the way to it, and the part."""
+
+_Gaps = dict[tuple[ChunkHash, int], list[_Gap]]
+"""By chunk and level: what is in a state more than once is opened once."""
 
 
 def join_state(root: ChunkHash, read: Read) -> list[bytes | memoryview]:
@@ -43,7 +62,7 @@ def join_state(root: ChunkHash, read: Read) -> list[bytes | memoryview]:
     """
     try:
         start = open_root(root, read)
-        return _node_bytes(start, read) if isinstance(start, Node) else [start]
+        return node_pieces(start, read) if isinstance(start, Node) else [start]
     except MalformedNodeError as error:
         raise not_a_state(root, error) from error
 
@@ -66,11 +85,25 @@ def open_root(root: ChunkHash, read: Read) -> Node | memoryview:
 
 def join_node(node: Node, read: Read) -> bytes:
     """The encoded bytes of the value that a node stands for."""
-    return b"".join(_node_bytes(node, read))
+    return b"".join(node_pieces(node, read))
 
 
-def _node_bytes(node: Node, read: Read) -> list[bytes | memoryview]:
-    return _fetched(node_pieces(node), node.size, read)
+def node_pieces(node: Node, read: Read) -> list[bytes | memoryview]:
+    """The same in pieces, from left to right."""
+    placed: list[tuple[int, bytes | memoryview]] = []
+    place_node(node, read, lambda at, piece: placed.append((at, piece)))
+    placed.sort(key=itemgetter(0))
+    return [piece for _, piece in placed]
+
+
+def place_node(node: Node, read: Read, put: Put) -> None:
+    """Hand over the encoded bytes of the value that a node stands for, in parts and in any order.
+
+    Raises:
+        IntegrityError: A chunk is missing or damaged.
+        MalformedNodeError: The parts do not fit together.
+    """
+    _Placing(node, read, put).run()
 
 
 def not_a_state(root: ChunkHash, error: Exception) -> StateError:
@@ -83,7 +116,7 @@ def not_a_state(root: ChunkHash, error: Exception) -> StateError:
     )
 
 
-def node_pieces(node: Node, depth: int = 0) -> list[_Piece]:
+def _parts_of(node: Node, depth: int = 0) -> list[_Piece]:
     """The parts of a node from left to right, fetched or not, with the sizes checked."""
     _check(depth <= MAX_NODE_DEPTH, "nodes in nodes without end")
     pieces: list[_Piece] = [node.header()]
@@ -110,28 +143,67 @@ def _part_pieces(parts: Parts, depth: int) -> list[_Piece]:
     pieces: list[_Piece] = []
     for position, part in enumerate(parts):
         if position % 2:
-            pieces += node_pieces(nodes.parse_node(part), depth + 1)
+            pieces += _parts_of(nodes.parse_node(part), depth + 1)
         else:
             pieces.append(part)
     return pieces
 
 
-def _fetched(pieces: list[_Piece], size: int, read: Read) -> list[bytes | memoryview]:
-    for _ in range(_MAX_ROUNDS):
-        names = [piece.entry.hash for piece in pieces if type(piece) is _Ref]
-        if not names:
-            return cast("list[bytes | memoryview]", pieces)
-        found = read_chunks(names, read)
-        opened: list[_Piece] = []
-        for piece in pieces:
-            if type(piece) is _Ref:
-                opened += _opened(piece, found[piece.entry.hash])
-            else:
-                opened.append(piece)
-        pieces = opened
+class _Placing:
+    """Puts the parts of one value where they belong."""
+
+    def __init__(self, node: Node, read: Read, put: Put) -> None:
+        self._read = read
+        self._put = put
+        self._gaps: deque[_Gap] = deque()
+        self._size = node.size
+        self._parts = 0
+        self._place(_parts_of(node), 0, 0)
+
+    def run(self) -> None:
+        """Fetch until nothing is left to fetch."""
+        leaves: _Gaps = {}
+        earlier: Mapping[ChunkHash, bytes] = {}
+        while self._gaps or leaves:
+            gaps = self._next()
+            found = self._read(list(dict.fromkeys([name for name, _ in gaps]))) if gaps else {}
+            self._fill(leaves, earlier)
+            # What lies under an index is asked for next, so it is opened at once. Leaves can wait until that is asked.
+            self._fill({key: some for key, some in gaps.items() if key[1]}, found)
+            leaves, earlier = {key: some for key, some in gaps.items() if not key[1]}, found
+
+    def _next(self) -> _Gaps:
+        gaps: _Gaps = {}
+        while self._gaps and len(gaps) < _AT_ONCE:
+            gap = self._gaps.popleft()
+            entry, level = gap[2]
+            gaps.setdefault((entry.hash, level), []).append(gap)
+        return gaps
+
+    def _fill(self, gaps: _Gaps, found: Mapping[ChunkHash, bytes]) -> None:
+        for (name, _), some in gaps.items():
+            chunk = checked(name, found)
+            for at, steps, ref in some:
+                if not ref.level and len(chunk) == 1 + ref.entry.size and chunk[0] == nodes.LEAF:
+                    # Nearly all of them are this.
+                    self._put(at, memoryview(chunk)[1:])
+                else:
+                    self._place(_opened(ref, chunk), at, steps)
+
+    def _place(self, pieces: list[_Piece], at: int, steps: int) -> None:
+        """Put these one after the other, from `at` on; their sizes have been checked."""
+        _check(steps <= _MAX_ROUNDS, "a tree that does not end")
         # A run has many bytes: a state with nearly as many parts as bytes was made to fill the memory.
-        _check(len(pieces) <= _FEW_PIECES + size // _PIECE_BYTES, f"{len(pieces)} parts in {size} bytes")
-    raise MalformedNodeError("a tree that does not end")
+        self._parts += len(pieces) - 1
+        if self._parts > _FEW_PIECES + self._size // _PIECE_BYTES:
+            raise MalformedNodeError(f"{self._parts} parts in {self._size} bytes")
+        for piece in pieces:
+            if isinstance(piece, _Ref):
+                self._gaps.append((at, steps + 1, piece))
+                at += piece.entry.size
+            else:
+                self._put(at, piece)
+                at += len(piece)
 
 
 def _opened(ref: _Ref, chunk: bytes) -> list[_Piece]:
@@ -139,7 +211,6 @@ def _opened(ref: _Ref, chunk: bytes) -> list[_Piece]:
     kind, body = (chunk[0] if chunk else 0), memoryview(chunk)[1:]
     pieces: list[_Piece]
     if level == 0 and kind == nodes.LEAF:
-        # Nearly all of them are this.
         pieces, size = [body], len(body)
     else:
         if level == 0 and kind == nodes.MIXED:

@@ -8,6 +8,7 @@ along the chunks that the store may not have, and `changes` counts from the last
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from time import perf_counter_ns
 from typing import Any
 
 from holdfast.errors import ErrorCode, InvalidInputError, StateError
@@ -82,6 +83,7 @@ class LivingTree:
         Raises:
             InvalidInputError: It holds something that cannot be saved; the message has its path.
         """
+        began = perf_counter_ns()
         if self._doubted:
             self.forget()
         self._types.begin()
@@ -112,7 +114,8 @@ class LivingTree:
             self._take_along(earlier, attempt)
         size = len(placed) if isinstance(placed, bytes) else placed.size
         memo = StateMemo(name, None, frozenset())
-        state = EncodedState(name, size, tuple(attempt.chunks.values()), memo, relies_on=self._stored)
+        new, took = tuple(attempt.chunks.values()), perf_counter_ns() - began
+        state = EncodedState(name, size, new, memo, relies_on=self._stored, nanoseconds=took)
         return DocumentEncoding(state, update.packer.count, attempt)
 
     def confirm(self, encoding: DocumentEncoding) -> None:

@@ -9,10 +9,12 @@ hashes, about 250 bytes for each 16 KB of state, and no state.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import xxhash
 
 from holdfast.objects.nodes import Entry
+from holdfast.record import Record
 from holdfast.storage.records import ChunkHash
 
 HEAD_BYTES = 24
@@ -22,6 +24,30 @@ HEAD_BYTES = 24
 fingerprint = xxhash.xxh3_128_digest
 """128 bits that tell runs apart within one writer; never stored, never taken for a hash. Called for each run of each
 save, so there is no function around it."""
+
+
+class Together(Protocol):
+    """A way to look at a list of objects of certain classes, all at once; see `Shape`."""
+
+    def marks(self, objects: list[Any]) -> list[Any]:
+        """What is compared: one value for each object."""
+        ...
+
+    def remembered(self, marks: list[Any]) -> list[Any]:
+        """Values equal to these, which never change."""
+        ...
+
+    def seen(self, objects: list[Any]) -> list[Any]:
+        """With the classes and the marks, this tells any two lists of objects apart."""
+        ...
+
+
+class Alike(Record):
+    """Objects that were looked at together."""
+
+    together: Together
+    classes: list[type]
+    marks: list[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +67,8 @@ class RunMemo:
     """Whether there are bytes among its values: a bytearray in their place would be encoded alike (`bulk`)."""
     looked: bool = False
     """Whether the print is that of `BulkPacker.look`."""
+    alike: Alike | None = None
+    """What that left out: it is compared before."""
 
 
 @dataclass(frozen=True, slots=True)

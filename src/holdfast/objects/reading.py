@@ -13,10 +13,11 @@ from typing import Any, Final, NoReturn
 
 from holdfast.errors import ErrorCode, HoldfastError, StateError, UnsupportedError
 from holdfast.objects import collected, path, places, scalars, wire
+from holdfast.objects.framing import frame
 from holdfast.objects.parts import put_together, scalar_from
 from holdfast.objects.refusal import MalformedError, MismatchError, UnknownCodeError
 from holdfast.objects.registry import TypeRegistry
-from holdfast.objects.unpacking import NotReadError, Unpacker, frame
+from holdfast.objects.unpacking import NotReadError, Unpacker
 
 _NUMBERS: Final = {
     0xCA: struct.Struct(">f"),

@@ -12,7 +12,7 @@ from dataclasses import replace
 from holdfast.objects import nodes, wire
 from holdfast.objects.cutting import Cuts
 from holdfast.objects.hashing import hash_chunk
-from holdfast.objects.memo import HEAD_BYTES, IndexMemo, NodeMemo, RunMemo, fingerprint
+from holdfast.objects.memo import HEAD_BYTES, Alike, IndexMemo, NodeMemo, RunMemo, fingerprint
 from holdfast.objects.nodes import Entry, Node, Parts
 from holdfast.objects.spilling import within_limit
 from holdfast.objects.squeezed import HeldChunks
@@ -129,17 +129,18 @@ class Sequence:
     def _header(self, count: int) -> bytes:
         return wire.array_header(count if self._kind == nodes.LIST else 2 * count)
 
-    def cut(self, *, binary: bool, looked: bytes | None = None) -> None:
+    def cut(self, *, binary: bool, looked: bytes | None = None, alike: Alike | None = None) -> None:
         """End the run: it becomes a chunk.
 
         Args:
             binary: Whether there are bytes among its values.
             looked: A print to remember it by, in place of its own.
+            alike: What is to be remembered beside that.
         """
         count, size = self.run_count, self._run_size
         parts = self._take_parts()
         run = self._remembered(parts, count, size, binary=binary)
-        self._close(parts, run if looked is None else replace(run, print=looked, looked=True))
+        self._close(parts, run if looked is None else replace(run, print=looked, looked=True, alike=alike))
 
     def add_pieces(self, pieces: Iterable[bytes]) -> None:
         """Add runs of bytes: all of them are full but the last, which stays in the node."""

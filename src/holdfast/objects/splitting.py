@@ -182,7 +182,7 @@ class _Container:
         if looked is None:
             self._sequence.cut(binary=binary)
         else:
-            self._sequence.cut(binary=looked[1], looked=looked[0])
+            self._sequence.cut(binary=looked[1], looked=looked[0], alike=packer.alike)
 
     def _look_back(self) -> tuple[bytes, bool] | None:
         """The print of `BulkPacker.look` for the run that ends here, and whether it saw bytes; or None."""
@@ -206,7 +206,7 @@ class _Container:
     def _looks_same(self, run: RunMemo, several: list[Any]) -> bool:
         """Whether a run that is remembered by its look is these items."""
         packer = self._splitter.packer
-        data = None if self._splitter.exact else packer.look(several)
+        data = None if self._splitter.exact else packer.look_again(several, run.alike)
         if data is None or fingerprint(data) != run.print:
             return False
         try:

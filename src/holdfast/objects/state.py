@@ -7,10 +7,15 @@ the codec below nor anything above knows the difference. What a writer remembers
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
+from functools import partial
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from holdfast.objects.codec import decode_pieces
-from holdfast.objects.joining import join_state
+from holdfast.objects.codec import decode_framed, decode_pieces
+from holdfast.objects.framing import MOST_KEPT, Frame
+from holdfast.objects.joining import node_pieces, not_a_state, open_root, place_node
+from holdfast.objects.nodes import MalformedNodeError
 from holdfast.objects.registry import TypeRegistry
 from holdfast.objects.verified import Read
 from holdfast.record import Record
@@ -35,6 +40,8 @@ class EncodedState(Record):
     """The root of the state in that memo: where the store does not have it, these chunks are not enough."""
     kept_by: bytes | None = None
     """The id of a checkpoint that has that state, where who encoded it knows one."""
+    nanoseconds: int = 0
+    """How long it took to encode."""
 
 
 def encode_state(
@@ -55,10 +62,51 @@ def encode_state(
     from holdfast.objects.cutting import FORMAT_0
     from holdfast.objects.splitting import Splitter
 
+    began = perf_counter_ns()
     splitter = Splitter(types, memo, cuts or FORMAT_0)
     new_memo, size = splitter.split(value)
     relies_on = memo.root if memo else None
-    return EncodedState(new_memo.root, size, tuple(splitter.sink.new.values()), new_memo, relies_on)
+    new = tuple(splitter.sink.new.values())
+    return EncodedState(new_memo.root, size, new, new_memo, relies_on, None, perf_counter_ns() - began)
+
+
+class JoinedState:
+    """A state that was read and not decoded yet: what it takes from the store is there, whatever becomes of that."""
+
+    __slots__ = ("_frame", "_pieces")
+
+    def __init__(self, frame: Frame | None, pieces: list[bytes | memoryview]) -> None:
+        self._frame = frame
+        self._pieces = pieces
+
+    def decode(self, types: TypeRegistry) -> Any:
+        """The state; can be had once. See `decode_state`."""
+        return _undisturbed(partial(self._decode, types))
+
+    def _decode(self, types: TypeRegistry) -> Any:
+        frame, self._frame = self._frame, None
+        if frame is None:
+            return decode_pieces(self._pieces, types)
+        try:
+            return decode_framed(frame.framed, types)
+        finally:
+            frame.leave()
+
+
+def read_state(root: ChunkHash, read: Read) -> JoinedState:
+    """Read a state to be decoded later, outside of the view that it is read from; see `decode_state`."""
+    try:
+        start = open_root(root, read)
+        if isinstance(start, memoryview):
+            return JoinedState(None, [start])
+        if start.size > MOST_KEPT:
+            # Room is made for what is there, never for what a node claims.
+            return JoinedState(None, node_pieces(start, read))
+        frame = Frame(start.size)
+        place_node(start, read, frame.put)
+    except MalformedNodeError as error:
+        raise not_a_state(root, error) from error
+    return JoinedState(frame, [])
 
 
 def decode_state(root: ChunkHash, read: Read, types: TypeRegistry) -> Any:
@@ -70,18 +118,23 @@ def decode_state(root: ChunkHash, read: Read, types: TypeRegistry) -> Any:
             (`decode-failed`).
         UnsupportedError: A newer version of holdfast wrote it (`format-too-new`).
     """
-    return decode_joined(join_state(root, read), types)
+    return read_state(root, read).decode(types)
 
 
 def decode_joined(pieces: list[bytes | memoryview], types: TypeRegistry) -> Any:
     """The state that `join_state` gave the bytes of; see `decode_state`."""
+    return _undisturbed(partial(decode_pieces, pieces, types))
+
+
+def _undisturbed(decode: Callable[[], Any]) -> Any:
+    """What `decode` makes, with no collection of garbage meanwhile."""
     if not gc.isenabled():
-        return decode_pieces(pieces, types)
+        return decode()
     # Nothing in a state that is being built can be garbage yet, and looking through it, over and over, takes 40 % of
     # decoding 10 MB. The switch is the process's: a thread that turns it off while another is here may find it on
     # again, which costs time and breaks nothing.
     gc.disable()
     try:
-        return decode_pieces(pieces, types)
+        return decode()
     finally:
         gc.enable()

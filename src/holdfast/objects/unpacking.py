@@ -6,24 +6,17 @@ reach or a callback raises; then `reading` takes over, which finds the same valu
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable
 from datetime import UTC
 from typing import Any, Final
 
 import ormsgpack
 
 from holdfast.objects import scalars, wire
+from holdfast.objects.framing import CLOSING, NONCE, OPENING
 from holdfast.objects.parts import put_together, scalar_from
 from holdfast.objects.registry import TypeRegistry
 
 _MAX_LEVELS: Final = 64
-
-_NONCE: Final = int.from_bytes(os.urandom(8), "big") | 1 << 63
-# ormsgpack does not mind bytes after the end of a value. Each value is therefore read as the first of a pair whose
-# second is this number, which nobody can have known when the bytes were made.
-_OPENING: Final = b"\x92"
-_CLOSING: Final = b"\xcf" + _NONCE.to_bytes(8, "big")
 
 _UTC: Final = b"\x91\x00"
 
@@ -43,16 +36,6 @@ _WRONG_BYTES: Final = NotReadError()
 """Stands for any failure of a callback that is not an interruption. The error itself would hold on to every frame."""
 
 
-def frame(pieces: Iterable[bytes | memoryview]) -> bytes:
-    """The pieces of an encoded value, one after the other, in the frame that `Unpacker.unpack` needs."""
-    return b"".join((_OPENING, *pieces, _CLOSING))
-
-
-def unframe(framed: bytes) -> bytes:
-    """The encoded value in a frame."""
-    return framed[len(_OPENING) : -len(_CLOSING)]
-
-
 class Unpacker:
     """Decodes values in C, as long as none of them is out of reach."""
 
@@ -65,8 +48,8 @@ class Unpacker:
         self._held = 0
         self._held_limit = 0
 
-    def unpack(self, framed: bytes) -> Any:
-        """The decoded value of bytes that `frame` has put together.
+    def unpack(self, framed: bytes | memoryview) -> Any:
+        """The decoded value in a frame.
 
         Raises:
             NotReadError: It has to be decoded the slow way, if at all.
@@ -87,7 +70,7 @@ class Unpacker:
         if self._failure is not None and self._failure is not _WRONG_BYTES:
             raise self._failure from None
 
-    def _unpack(self, framed: bytes) -> Any:
+    def _unpack(self, framed: bytes | memoryview) -> Any:
         try:
             pair = ormsgpack.unpackb(framed, ext_hook=self._answer)
         except ValueError as error:
@@ -96,7 +79,7 @@ class Unpacker:
                 # then is lost. Going on as if nothing had happened would ignore a Ctrl-C or a request to stop.
                 self._failure = KeyboardInterrupt("a signal arrived while a state was decoded")
             raise
-        if type(pair[1]) is not int or pair[1] != _NONCE:
+        if type(pair[1]) is not int or pair[1] != NONCE:
             raise NotReadError
         return pair[0]
 
@@ -141,7 +124,7 @@ class Unpacker:
         if self._level > _MAX_LEVELS or self._held > self._held_limit:
             raise NotReadError
         # What `frame` does, in half of the time: this is called for every object.
-        items = self._unpack(_OPENING + payload + _CLOSING)
+        items = self._unpack(OPENING + payload + CLOSING)
         if type(items) is not list:
             raise NotReadError
         self._level -= 1

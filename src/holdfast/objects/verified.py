@@ -24,17 +24,20 @@ def read_chunks(hashes: Iterable[ChunkHash], read: Read) -> dict[ChunkHash, byte
     """
     wanted = list(dict.fromkeys(hashes))
     found = read(wanted)
-    checked: dict[ChunkHash, bytes] = {}
-    for name in wanted:
-        data = found.get(name)
-        if data is None:
-            raise IntegrityError.chunk_missing(name)
-        if hash_chunk(data) != name:
-            raise IntegrityError.chunk_damaged(name, why="its bytes do not have this hash")
-        checked[name] = data
-    return checked
+    return {name: checked(name, found) for name in wanted}
 
 
 def read_chunk(name: ChunkHash, read: Read) -> bytes:
     """The plain bytes of one chunk, checked against its hash."""
-    return read_chunks([name], read)[name]
+    return checked(name, read([name]))
+
+
+def checked(name: ChunkHash, found: Mapping[ChunkHash, bytes]) -> bytes:
+    """The plain bytes of one of the chunks that were found, checked against its hash; see `read_chunks`."""
+    # Looked at once: a store may expand a chunk each time.
+    data = found.get(name)
+    if data is None:
+        raise IntegrityError.chunk_missing(name)
+    if hash_chunk(data) != name:
+        raise IntegrityError.chunk_damaged(name, why="its bytes do not have this hash")
+    return data

@@ -24,9 +24,8 @@ from holdfast.errors import (
     UnsupportedError,
 )
 from holdfast.history.checkpoint import Checkpoint
-from holdfast.objects.joining import join_state
+from holdfast.objects.recurring import RecurringRuns, RecurringState
 from holdfast.objects.registry import TypeRegistry
-from holdfast.objects.state import decode_joined
 from holdfast.objects.verified import Read
 from holdfast.storage.ports import Backend, Reader
 from holdfast.storage.records import CheckpointId, ChunkHash, Query
@@ -48,25 +47,22 @@ _OF_ONE_STATE: Final = (IntegrityError, StateError, UnsupportedError)
 class LoadedState:
     """A state on its way to who asked for it, or what is wrong with it."""
 
-    __slots__ = ("_error", "_pieces", "_types", "_value")
+    __slots__ = ("_error", "_read", "_value")
 
-    def __init__(
-        self, types: TypeRegistry, pieces: list[bytes | memoryview], error: HoldfastError | None
-    ) -> None:
-        self._types = types
-        self._pieces: list[bytes | memoryview] | None = pieces if error is None else None
+    def __init__(self, read: RecurringState | None, error: HoldfastError | None) -> None:
+        self._read = read
         self._error = error
         self._value: Any = None
 
     def build(self) -> None:
         """Make the state of its bytes, if that was not done before; what is wrong with it is raised by `take`."""
-        if self._pieces is None:
+        if self._read is None:
             return
         try:
-            self._value = decode_joined(self._pieces, self._types)
+            self._value = self._read.build()
         except _OF_ONE_STATE as error:
             self._error = error
-        self._pieces = None
+        self._read = None
 
     def take(self) -> Any:
         """The state.
@@ -85,7 +81,7 @@ class StatePages:
 
     def __init__(self, backend: Backend, types: TypeRegistry, checkpoints: Iterable[Checkpoint]) -> None:
         self._backend = backend
-        self._types = types
+        self._runs = RecurringRuns(types)
         given: object = checkpoints
         if not isinstance(given, Iterable) or isinstance(given, str | Checkpoint):
             raise _no_checkpoints(given)
@@ -140,11 +136,11 @@ class StatePages:
     def _loaded(self, read: Read, root: ChunkHash, removed: HoldfastError | None) -> LoadedState:
         if removed is not None:
             # Its chunks may well be there, or even be remembered; nobody can load what is forgotten.
-            return LoadedState(self._types, [], removed)
+            return LoadedState(None, removed)
         try:
-            return LoadedState(self._types, join_state(root, read), None)
+            return LoadedState(self._runs.state(root, read), None)
         except _OF_ONE_STATE as error:
-            return LoadedState(self._types, [], error)
+            return LoadedState(None, error)
 
 
 class EachState(Iterator[Any]):
@@ -218,7 +214,8 @@ class _RecentChunks:
         found = {name: self._chunks[name] for name in wanted if name in self._chunks}
         missing = [name for name in wanted if name not in found]
         if missing:
-            new = read(missing)
+            # Once: each look at what was read may expand it anew.
+            new = dict(read(missing))
             found.update(new)
             self._remember(new)
         return found

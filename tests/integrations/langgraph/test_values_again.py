@@ -154,6 +154,40 @@ def test_messages_that_did_not_change_are_not_taken_apart_again(monkeypatch):
     assert 0 < len(taken) < len(messages) / 3
 
 
+def test_messages_are_looked_at_together_and_not_one_by_one(monkeypatch):
+    known, messages = types(), conversation(300)
+    before = encode_state({"messages": messages}, known)
+    glanced: list[Any] = []
+    glance = MessageShape.glance
+
+    def counted(shape: MessageShape, value: Any) -> list[Any]:
+        glanced.append(value)
+        return glance(shape, value)
+
+    monkeypatch.setattr(MessageShape, "glance", counted)
+    messages[600:600] = [HumanMessage("one more")]
+    again = encode_state({"messages": messages}, known, before.memo)
+    assert not glanced
+    # And nearly all of them were found again.
+    assert len(again.chunks) < len(before.chunks) / 2
+
+
+def test_messages_in_messages_and_beside_other_values_are_found_changed():
+    known = types()
+    inner = [HumanMessage(f"inner {n}") for n in range(3)]
+    messages = [AIMessage(f"text {n} " * 30, artifact=inner[n % 3]) for n in range(300)]
+    for state in (
+        {"messages": messages},
+        {"mixed": [*messages, "plain", 5]},
+        {str(n): m for n, m in enumerate(messages)},
+    ):
+        before = encode_state(state, known)
+        inner[1].additional_kwargs["count"] = inner[1].additional_kwargs.get("count", 0) + 1
+        again = encode_state(state, known, before.memo)
+        assert again.root != before.root
+        assert again.root == encode_state(state, known).root
+
+
 class Slow:
     """An object that another thread changes just after it was encoded."""
 

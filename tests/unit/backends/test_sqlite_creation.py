@@ -99,14 +99,15 @@ def test_a_store_carries_its_marks(path: Path, store: SqliteBackend) -> None:
     assert connection.reserve_bytes() == 8
     header = {key: value for key, value, _ in connection.execute("SELECT * FROM header")}
     connection.close()
-    assert {key: header[key] for key in ("format", "hash", "cipher", "key")} == {
+    assert {key: header[key] for key in ("format", "revision", "hash", "cipher", "key")} == {
         "format": "0",
+        "revision": "2",
         "hash": "blake3",
         "cipher": "0",
         "key": "0",
     }
     assert header["layout"] == FORMAT_0.canonical()
-    assert set(header) == {"format", "store", "hash", "cipher", "key", "layout", "created_at"}
+    assert set(header) == {"format", "revision", "store", "hash", "cipher", "key", "layout", "created_at"}
 
 
 @pytest.mark.parametrize(("durability", "synchronous", "full"), [("power", 2, 1), ("process", 1, 0)])

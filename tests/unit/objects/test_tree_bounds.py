@@ -202,6 +202,16 @@ def test_more_parts_than_a_state_of_that_size_can_have_end_in_an_error():
         hostile.join(Node(nodes.LIST, size, size + 5, [[Entry(name, size, size)], *[[]] * 4], [b""]))
 
 
+def test_chunks_that_lead_to_chunks_without_end_end_in_an_error():
+    hostile = Hostile()
+    name = hostile.add(bytes((nodes.LEAF,)) + b"\xc0")
+    for _ in range(300):
+        node = Node(nodes.RAW, 1, 1, [[Entry(name, 1, 1)]], [b""])
+        name = hostile.add(nodes.leaf_chunk([b"", node.pack(), b""]))
+    with pytest.raises(StateError, match="does not end"):
+        hostile.join(Node(nodes.RAW, 1, 1, [[Entry(name, 1, 1)]], [b""]))
+
+
 def test_nodes_in_nodes_without_end_end_in_an_error():
     node = Node(nodes.RAW, 1, 1, [], [b"\xc0"])
     for _ in range(3_000):

@@ -19,11 +19,12 @@ from tests.unit.objects.samples import TYPES, Point, Step
 from holdfast import ErrorCode, HoldfastError, InvalidInputError, StateError, UnsupportedError
 from holdfast.objects import packing, unpacking, wire
 from holdfast.objects.codec import decode_value, encode_value
+from holdfast.objects.framing import frame
 from holdfast.objects.opaque import Opaque
 from holdfast.objects.packing import Packer
 from holdfast.objects.reading import Reader
 from holdfast.objects.registry import TypeRegistry
-from holdfast.objects.unpacking import Unpacker, frame
+from holdfast.objects.unpacking import Unpacker
 from holdfast.objects.walking import Walker
 from holdfast.testing.values import identical
 

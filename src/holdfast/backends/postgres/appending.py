@@ -4,8 +4,7 @@ It is what `write.attempt` does, in another form. That one hands over lists of r
 arrays, which both sides have to take apart; this one hands over single values, to a function of the schema whose
 statements each find or write one row. It takes the server a quarter less time, and the client a seventh.
 
-Numbers are sent as text. psycopg would give each the smallest type that holds it, and a statement with other types is
-another one, to be prepared anew.
+Numbers are sent as text, which the server makes what each place wants.
 """
 
 from __future__ import annotations
@@ -14,30 +13,29 @@ import hashlib
 from collections.abc import Sequence
 from operator import itemgetter
 
-import psycopg
-
 from holdfast.backends import rows, rules
 from holdfast.backends.chunk_rows import PackedChunk
+from holdfast.backends.postgres.asking import Statement, number_in
+from holdfast.backends.postgres.connecting import Connected
 from holdfast.backends.postgres.creation import VERSION
-from holdfast.backends.postgres.write import KnownSession, Written
-from holdfast.backends.rows import Row
+from holdfast.backends.postgres.write import KnownSession, Written, fence_columns
 from holdfast.objects.deltas import DELTA
 from holdfast.storage.records import Batch
 
-Connection = psycopg.Connection[Row]
-
+_TRUE = b"\x01"
 _BINARY = ("id", "parents", "root", "nonce", "prev")
 # What the server fills in is left out.
 _PLACES = [at for at, name in enumerate(rows.CHECKPOINT_COLUMNS) if name != "stored_bytes"]
 _ROW = ", ".join(["%b" if rows.CHECKPOINT_COLUMNS[at] in _BINARY else "%s" for at in _PLACES])
-_APPEND = (
+_APPEND = Statement(
+    "append",
     "SELECT place, stored, watched FROM append(%s, %s, %s, %b, %s, %b, %s, %s, %b, %b, %s, %b, %s, "  # noqa: S608 - constants
-    f"{_ROW})"
+    f"{_ROW}, %s, %s)",
 )
 # In a row, the name of the session and the position come before those columns.
 _COLUMNS = itemgetter(*[at + 2 for at in _PLACES])
 
-_USED = ("claim", "at", "chunks", "checkpoints", "moves", "relies_on")
+_USED = ("claim", "at", "chunks", "checkpoints", "moves", "relies_on", "fence")
 _UNUSED = itemgetter(*[at for at, name in enumerate(Batch._fields) if name not in _USED])
 _NOTHING = tuple(value for name, value in Batch._field_defaults.items() if name not in _USED)
 
@@ -59,7 +57,7 @@ def can_append(batch: Batch, chunks: Sequence[PackedChunk], known: KnownSession)
 
 
 def append(
-    connection: Connection, batch: Batch, chunks: Sequence[PackedChunk], known: KnownSession
+    connection: Connected, batch: Batch, chunks: Sequence[PackedChunk], known: KnownSession
 ) -> Written:
     """Carry out a batch of that kind in one statement; see `write.attempt`."""
     number, current = known
@@ -70,32 +68,28 @@ def append(
     )
     last = packed.last
     stands = packed.codec == DELTA or last is not None
-    reply = connection.execute(
-        _APPEND,
+    reply = _APPEND.execute(
+        connection,
         (
-            str(VERSION),
-            str(rows.session_row(number, current)[-1]),
-            str(rows.session_row(number, session)[-1]),
+            VERSION,
+            rows.session_row(number, current)[-1],
+            rows.session_row(number, session)[-1],
             move.expected,
-            str(rows.branch_seal(session.id, row.branch, row.id, batch.at)),
+            rows.branch_seal(session.id, row.branch, row.id, batch.at),
             packed.chunk.hash,
-            str(packed.codec),
-            str(packed.size_bytes),
+            packed.codec,
+            packed.size_bytes,
             packed.chunk.base if stands else None,
             None if last is None else hashlib.sha256(last.blocks).digest(),
-            str(int(packed.refers)),
+            int(packed.refers),
             packed.data,
-            str(number),
-            *[_sent(value) for value in _COLUMNS(rows.checkpoint_row(row))],
+            number,
+            *_COLUMNS(rows.checkpoint_row(row)),
+            *fence_columns(batch),
         ),
-        binary=True,
-    ).fetchone()
-    assert reply is not None, "a function with OUT parameters returns one row"
-    position, stored, watched = reply
-    written = row._replace(position=position, stored_bytes=stored)
+    )
+    # A function with OUT parameters returns one row.
+    position, stored = number_in(reply.get_value(0, 0)), number_in(reply.get_value(0, 1))
+    watched = reply.get_value(0, 2) == _TRUE
+    written = rows.numbered(row, seq=row.seq, position=position, stored_at=row.stored_at, stored_bytes=stored)
     return Written({row.id: written}, KnownSession(number, session), watched)
-
-
-def _sent(value: object) -> object:
-    """A value as text, in a form that PostgreSQL reads back exactly, or as bytes."""
-    return repr(value) if isinstance(value, int | float) else value

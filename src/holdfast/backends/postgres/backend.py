@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 import psycopg
 
@@ -47,6 +47,9 @@ from holdfast.storage.records import Batch, Receipt
 if TYPE_CHECKING:
     from holdfast.backends.inspection import RowInspection
     from holdfast.backends.postgres.read import PostgresReader
+    from holdfast.storage.leasing import Holder, Lease
+
+_T = TypeVar("_T")
 
 _UNIQUE_VIOLATION: Final = "23505"
 
@@ -95,12 +98,20 @@ class PostgresBackend:
         self._watcher = Watcher(self._pool, address)
         self._turns = Turns(Connector(address, durability="process", timeout=timeout), timeout=timeout)
         self._recent = RecentChunks()
+        self._compress = True
         self._known = KnownSessions()
         watch(self)
 
     @classmethod
     def open(
-        cls, url: str, *, durability: Durability, create: bool, timeout: float, damaged: bool = False
+        cls,
+        url: str,
+        *,
+        durability: Durability,
+        create: bool,
+        timeout: float,
+        damaged: bool = False,
+        compress: bool = True,
     ) -> Self:
         """Open a store, and make it where there is none.
 
@@ -111,6 +122,7 @@ class PostgresBackend:
             create: Make the store if there is none.
             timeout: How many seconds to wait for the server, and for other writers.
             damaged: Open a store whose header cannot be trusted, to inspect and rebuild it.
+            compress: False: what is written from here is stored as it is.
 
         Raises:
             NotFoundError: There is none, and `create` is false.
@@ -124,6 +136,7 @@ class PostgresBackend:
             )
         address = parse(url)
         backend = cls(address, durability=durability, timeout=timeout)
+        backend._compress = compress
         try:
             with backend._pool.connection() as connection, translated(address.shown):
                 if damaged:
@@ -160,7 +173,7 @@ class PostgresBackend:
         """See `Backend.commit`."""
         self._pool.check_open()
         rules.check_batch(batch)
-        chunks = prepare(batch, self._recent, self.reader)
+        chunks = prepare(batch, self._recent, self.reader, compress=self._compress)
         written = self._commit(batch, chunks)
         note_depths(chunks, self._recent)
         remember(chunks, self._recent)
@@ -173,7 +186,7 @@ class PostgresBackend:
         """See `Backend.adopt`."""
         self._pool.check_open()
         rules.check_adoption(batch)
-        chunks = prepare_in_turn(batch, self._recent, self.reader)
+        chunks = prepare_in_turn(batch, self._recent, self.reader, compress=self._compress)
         self._known.take(batch.session.id)
 
         def begins_anew(error: psycopg.Error) -> bool:
@@ -191,6 +204,36 @@ class PostgresBackend:
     def turn(self, session: str) -> AbstractContextManager[object]:
         """See `Backend.turn`."""
         return self._turns.of(session)
+
+    def claim(self, name: str, holder: Holder, seconds: float, *, at: int) -> Lease:  # noqa: ARG002 - the port's
+        """See `Backend.claim`. The server has a clock of its own."""
+        # Only who wants a lease needs them; the same below.
+        from holdfast.backends.leasing import microseconds
+        from holdfast.backends.postgres.leasing import claim
+
+        length = microseconds(seconds)
+        # One whose reply was lost is found to be the holder's own when it is made again.
+        return self._again(lambda connection: claim(connection, name, holder, length), _passes)
+
+    def renew(self, lease: Lease, seconds: float, *, at: int) -> Lease:  # noqa: ARG002 - the port's
+        """See `Backend.renew`."""
+        from holdfast.backends.leasing import microseconds
+        from holdfast.backends.postgres.leasing import renew
+
+        length = microseconds(seconds)
+        return self._again(lambda connection: renew(connection, lease, length), _passes)
+
+    def release(self, lease: Lease) -> None:
+        """See `Backend.release`."""
+        from holdfast.backends.postgres.leasing import release
+
+        self._again(lambda connection: release(connection, lease), _passes)
+
+    def lease(self, name: str) -> Lease | None:
+        """See `Backend.lease`."""
+        from holdfast.backends.postgres.leasing import read_lease
+
+        return self._again(lambda connection: read_lease(connection, name), _passes)
 
     @contextmanager
     def collection(
@@ -212,6 +255,8 @@ class PostgresBackend:
 
     def erase_session(self, session: str) -> None:
         """See `Backend.erase_session`."""
+        from holdfast.backends.postgres.leasing import remove_named_after
+
         self._known.take(session)
 
         def erase(connection: Connected) -> None:
@@ -219,6 +264,7 @@ class PostgresBackend:
                 write.enter(connection)
                 write.erase_session(connection, session)
                 forget_adoption(connection, session)
+                remove_named_after(connection, session)
 
         self._again(erase, is_retryable)
 
@@ -325,7 +371,7 @@ class PostgresBackend:
         if size > _MOST_BYTES:
             raise too_large(self.url, f"{size:,} bytes in one commit are more than {_MOST_BYTES:,}")
 
-    def _again(self, work: Callable[[Connected], None], begins_anew: Callable[[psycopg.Error], bool]) -> None:
+    def _again(self, work: Callable[[Connected], _T], begins_anew: Callable[[psycopg.Error], bool]) -> _T:
         """Do work that the server takes back as a whole where it fails, again as long as the error is a passing one."""
         deadline = time.monotonic() + self._timeout
         attempts = 0
@@ -365,6 +411,11 @@ class PostgresBackend:
 
     def _refusal(self, error: psycopg.Error) -> BaseException:
         return translate(error, self.url) or error
+
+
+def _passes(error: psycopg.Error) -> bool:
+    """Whether work that may be done twice can be done again after this error."""
+    return is_retryable(error) or is_lost(error)
 
 
 def _is_over(attempts: int, deadline: float) -> bool:

@@ -7,12 +7,16 @@ They are read many at a time, together with all that they stand on, in one state
 from __future__ import annotations
 
 import hashlib
+import struct
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import psycopg
+from psycopg import pq
+from psycopg.adapt import Transformer
 
-from holdfast.backends.chunk_rows import MAX_DEPTH, PackedChunk, plain_of
+from holdfast.backends.chunk_rows import MAX_DEPTH, PackedChunk, ReadChunks
+from holdfast.backends.postgres.asking import BYTEA, BYTEA_ARRAY, Statement, received
 from holdfast.backends.preparing import depth_of
 from holdfast.backends.recent import RecentChunks
 from holdfast.backends.rows import Row
@@ -22,24 +26,32 @@ from holdfast.storage.records import ChunkHash
 
 Connection = psycopg.Connection[Row]
 
-_AT_ONCE: Final = 256
+AT_ONCE: Final = 256
 """Chunks in one statement: what is held in memory on both sides stays small."""
 
 _FIELDS = "c.number, c.hash, c.codec, c.size_bytes, c.base, c.depth, c.data"
 # Nearly all chunks stand alone, and asking for them so takes the server half as long.
-_SELECT_ALONE = f"SELECT {_FIELDS} FROM chunks AS c WHERE c.hash = ANY (%b)"  # noqa: S608 - constants
+_SELECT_ALONE = Statement(
+    "chunks_alone",
+    f"SELECT {_FIELDS} FROM chunks AS c WHERE c.hash = ANY (%b)",  # noqa: S608 - constants
+    BYTEA_ARRAY,
+)
 # All that the chunks stand on, each row once. One level more than there may be shows that there are too many.
-_SELECT = (
+_SELECT = Statement(
+    "chunks",
     "WITH RECURSIVE chain (number, base, level) AS ("  # noqa: S608 - constants
     "SELECT number, base, 0 FROM chunks WHERE hash = ANY (%b) UNION "
     "SELECT c.number, c.base, w.level + 1 FROM chain AS w JOIN chunks AS c ON c.number = w.base "
     f"WHERE w.level <= {MAX_DEPTH}) "
-    f"SELECT {_FIELDS} FROM chunks AS c WHERE c.number = ANY (ARRAY(SELECT number FROM chain))"
+    f"SELECT {_FIELDS} FROM chunks AS c WHERE c.number = ANY (ARRAY(SELECT number FROM chain))",
+    BYTEA_ARRAY,
 )
 _PUT = (
     "SELECT put_chunks(%b::bytea[], %b::smallint[], %b::bigint[], %b::bytea[], %b::bytea[], %b::smallint[], "
     "%b::bytea[], %s)"
 )
+# What an array begins with: dimensions, no nulls, the type, how many items, the number of the first.
+_ARRAY: Final = struct.Struct(">iiIii")
 _SELECT_PRESENT = "SELECT hash FROM chunks WHERE hash = ANY (%b)"
 
 
@@ -112,33 +124,64 @@ def read_chunks(connection: Connection, names: Iterable[ChunkHash]) -> dict[Chun
     """The plain bytes of those chunks that are there. Their hashes are for the caller to check."""
     wanted = list(names)
     found: dict[ChunkHash, bytes] = {}
-    for start in range(0, len(wanted), _AT_ONCE):
-        some = wanted[start : start + _AT_ONCE]
-        # One that is read alone is most often a root, which most often stands on others.
-        left = some if len(some) == 1 else _read(connection, _SELECT_ALONE, some, found)
-        if left:
-            _read(connection, _SELECT, left, found)
+    for start in range(0, len(wanted), AT_ONCE):
+        question = ChunkQuestion(wanted[start : start + AT_ONCE])
+        question.send(connection)
+        found.update(question.answer(connection))
     return found
 
 
-def _read(
-    connection: Connection, statement: str, wanted: Sequence[ChunkHash], found: dict[ChunkHash, bytes]
-) -> list[ChunkHash]:
-    """Add to `found` what a statement gives of these chunks; those of them that stand on rows which it leaves out."""
-    by_number: dict[int, Row] = {}
-    by_name: dict[Any, int] = {}
-    for number, name, *row in connection.execute(statement, [wanted], binary=True):
-        by_number[number] = (number, *row)
-        by_name[name] = number
-    left: list[ChunkHash] = []
-    for name in wanted:
-        if name in by_name:
-            chain = _chain(by_number, by_name[name])
-            if statement is _SELECT_ALONE and chain[-1][3] is not None:
-                left.append(name)
-            else:
-                found[name] = plain_of(name, chain)
-    return left
+class ChunkQuestion:
+    """Some chunks that the server is asked for, and what it says: between the two its asker can do something else."""
+
+    __slots__ = ("_statement", "_wanted")
+
+    def __init__(self, wanted: Sequence[ChunkHash]) -> None:
+        self._wanted = wanted
+        # One that is read alone is most often a root, which most often stands on others.
+        self._statement = _SELECT if len(wanted) == 1 else _SELECT_ALONE
+
+    def send(self, connection: Connection) -> None:
+        """Ask. Nothing else can be asked on that connection before the answer was taken."""
+        self._statement.send(connection, [_array(self._wanted)])
+
+    def answer(self, connection: Connection) -> ReadChunks:
+        """Those of the chunks that are there."""
+        chains: dict[ChunkHash, Sequence[Row]] = {}
+        left = self._take(connection, chains)
+        if left:
+            more = ChunkQuestion(left)
+            more._statement = _SELECT
+            more.send(connection)
+            more._take(connection, chains)
+        return ReadChunks(chains)
+
+    def _take(self, connection: Connection, chains: dict[ChunkHash, Sequence[Row]]) -> list[ChunkHash]:
+        """Add to `chains` what the server says; those chunks that stand on rows which the statement leaves out."""
+        by_number: dict[int, Row] = {}
+        by_name: dict[Any, int] = {}
+        result = received(connection)
+        loader = Transformer(connection)
+        loader.set_pgresult(result, format=pq.Format.BINARY)
+        rows: list[Row] = loader.load_rows(0, result.ntuples, tuple)
+        for number, name, *row in rows:
+            by_number[number] = (number, *row)
+            by_name[name] = number
+        left: list[ChunkHash] = []
+        for name in self._wanted:
+            if name in by_name:
+                chain = _chain(by_number, by_name[name])
+                if self._statement is _SELECT_ALONE and chain[-1][3] is not None:
+                    left.append(name)
+                else:
+                    chains[name] = chain
+        return left
+
+
+def _array(names: Sequence[ChunkHash]) -> bytes:
+    """Names as PostgreSQL takes an array of bytea."""
+    items = [len(name).to_bytes(4, "big") + name for name in names]
+    return b"".join([_ARRAY.pack(1, 0, BYTEA, len(names), 1), *items])
 
 
 def _chain(by_number: dict[int, Row], number: int) -> list[Row]:

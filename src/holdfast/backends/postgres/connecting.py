@@ -74,9 +74,14 @@ _LONGEST_LOCK_TIMEOUT = 2**31 - 1
 
 
 class Connected(psycopg.Connection[TupleRow]):
-    """A connection that knows its age."""
+    """A connection that knows its age.
+
+    Attributes:
+        uses: How often statements were used on it, by name (`asking.py`).
+    """
 
     made_at = 0.0
+    uses: dict[bytes, int]
 
 
 class Connector:
@@ -135,6 +140,7 @@ class Connector:
     def _log_in(self) -> Connected:
         connection = Connected.connect(make_conninfo("", **self._parameters), autocommit=True)
         connection.made_at = time.monotonic()
+        connection.uses = {}
         self.connections.add(connection)
         return connection
 

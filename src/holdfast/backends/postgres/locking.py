@@ -30,6 +30,7 @@ TABLES: Final = (
     "checkpoints",
     "tags",
     "operations",
+    "leases",
     "counters",
     "chunks",
 )

@@ -87,7 +87,11 @@ def rebuild_store(
     _check_rights(connection, url)
     stamp = datetime.now(UTC).strftime("%Y%m%dt%H%M%S_%f")
     aside, made = f"{schema}_damaged_{stamp}", f"{schema}_rebuilt_{stamp}"
-    with alone(connection, schema, tables=TABLES):
+    # A table that is missing is no hindrance: this is how a store from before it comes to have it.
+    there = connection.execute(
+        "SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r'"
+    ).fetchall()
+    with alone(connection, schema, tables=[table for table in TABLES if (table,) in there]):
         check_version(connection, url)
         # What comes out of a repair has to last, whatever saves were asked to.
         connection.execute("SET LOCAL synchronous_commit = on")
@@ -130,6 +134,7 @@ def _fill(connection: Connection, made: str, seen: RowInspection, wanted: Rebuil
         ("positions", counters["position"]),
         ("session_numbers", len(wanted.sessions)),
         ("chunk_numbers", newest_chunk),
+        ("lease_epochs", counters["lease"]),
     ):
         if newest:
             # A new sequence begins at 1, and cannot be set to 0.

@@ -33,6 +33,7 @@ KEYS: Final = {
     "checkpoints": ("position",),
     "tags": ("tag", "position"),
     "operations": ("session", "number"),
+    "leases": ("name",),
     "counters": ("name",),
     "chunks": ("number",),
 }
@@ -46,6 +47,11 @@ _ENTRIES: Final = {
 }
 _CHUNK_ROW: Final = (
     "SELECT number, hash, codec, size_bytes, base, depth, epoch, refers, data FROM chunks WHERE hash = %s"
+)
+# Without naming it in the statement: a store from before there were leases has none. Null before the first claim.
+_LEASE_EPOCH: Final = (
+    "SELECT coalesce(last_value, 0) FROM pg_sequences "
+    "WHERE schemaname = current_schema() AND sequencename = 'lease_epochs'"
 )
 # Each sequence, what it numbers, and what it is called where something is wrong with it.
 _SEQUENCES: Final = (
@@ -85,9 +91,11 @@ class PostgresTables:
         """See `Tables.rows`."""
         yield from self._each(table, "*")
         if table == "counters":
-            # What SQLite has to keep for itself, a sequence remembers.
+            # What SQLite has to keep for itself, sequences remember.
             ((position,),) = self._connection.execute(NEWEST_POSITION).fetchall()
             yield "position", position
+            for (epoch,) in self._connection.execute(_LEASE_EPOCH).fetchall():
+                yield "lease", epoch
 
     def entries(self, index: str) -> Iterator[Row]:
         """See `Tables.entries`."""

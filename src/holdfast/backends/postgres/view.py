@@ -9,6 +9,7 @@ from typing import Final
 
 import psycopg
 
+from holdfast.backends.postgres.asking import ask_plainly
 from holdfast.backends.postgres.creation import check_entry
 from holdfast.backends.postgres.errors import is_lost, is_retryable, translated
 from holdfast.backends.postgres.pooling import Pool
@@ -24,8 +25,8 @@ _LONGEST_PAUSE: Final = 0.1
 # rebuild from putting other tables under the same names while somebody looks at this moment.
 # And it says whether this version of the code can read the rest.
 _BEGIN: Final = (
-    "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; "
-    "SELECT key, value, seal FROM header ORDER BY key = 'version' DESC LIMIT 1"
+    b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; "
+    b"SELECT key, value, seal FROM header ORDER BY key = 'version' DESC LIMIT 1"
 )
 
 
@@ -111,12 +112,12 @@ def begin(connection: Connection, url: str) -> bool:
     Somebody who waits for the lock of a rebuild has chosen the moment before, and then finds the tables of afterwards,
     in which nothing is from that moment.
     """
-    answers = connection.execute(_BEGIN, prepare=False)
-    answers.nextset()
-    row = answers.fetchone()
-    if row is not None:
-        check_entry(row, url)
-    return row is not None
+    _, header = ask_plainly(connection, _BEGIN)
+    if not header.ntuples:
+        return False
+    key, value, seal = [(header.get_value(0, at) or b"").decode() for at in range(3)]
+    check_entry((key, value, int(seal)), url)
+    return True
 
 
 def end(connection: Connection) -> bool:
@@ -125,7 +126,7 @@ def end(connection: Connection) -> bool:
         return False
     try:
         # There is nothing to take back; and after a ROLLBACK psycopg drops all statements that it has prepared.
-        connection.execute("COMMIT", prepare=False)
+        ask_plainly(connection, b"COMMIT")
     except psycopg.Error:
         # Lost, or closed by a fork: the server ends the transaction with the connection.
         return False

@@ -43,7 +43,7 @@ UNFOUNDED = "HF412"
 _APPLY = (
     "SELECT positions, stored, watched FROM apply(%s, %s, %s, %s::json, %b::bytea, %s::json, %b::bytea[], "
     "%b::smallint[], %b::bigint[], %b::bytea[], %b::bytea[], %b::smallint[], %b::bytea[], %s::json, %s::json, %s, "
-    "%s::json, %b::bytea[])"
+    "%s::json, %b::bytea[], %s::text, %s::bigint)"
 )
 _ENTER = "SELECT now FROM enter(%s)"
 _SELECT_SESSION = f"SELECT {rows.SESSION_FIELDS} FROM sessions WHERE id = %s FOR NO KEY UPDATE"  # noqa: S608 - constants
@@ -176,6 +176,11 @@ def check_checkpoint(row: Row) -> None:
 
 def _check(connection: Connection, batch: Batch, found: _Found) -> None:
     """Refuse what does not hold, in the order of the contract. Nobody else writes to the session meanwhile."""
+    if batch.fence is not None:
+        # Only who holds a lease needs it.
+        from holdfast.backends.postgres.leasing import check_fence
+
+        check_fence(connection, batch.fence)
     session = rules.claim_session(found.session, batch)
     rules.check_guard(session, batch.guard)
     if not _relied_on_is_there(connection, batch):
@@ -260,6 +265,7 @@ def _apply(connection: Connection, batch: Batch, chunks: Sequence[PackedChunk], 
             batch.cuts_log_from or None,
             _json([operation_columns(number, each) for each in batch.operations]),
             _removals(batch, found.checkpoints, new) or None,
+            *fence_columns(batch),
         ],
         binary=True,
     ).fetchone()
@@ -268,6 +274,12 @@ def _apply(connection: Connection, batch: Batch, chunks: Sequence[PackedChunk], 
     for offset, (name, position) in enumerate(zip(new, positions or (), strict=True)):
         new[name] = new[name]._replace(position=position, stored_bytes=0 if offset else stored)
     return Written(new, KnownSession(number, session), watched)
+
+
+def fence_columns(batch: Batch) -> tuple[str | None, str | None]:
+    """The lease that has to be held and its epoch, as text; nothing where there is none."""
+    fence = batch.fence
+    return (None, None) if fence is None else (fence.name, str(fence.epoch))
 
 
 def _move(session: str, move: Move, at: int) -> dict[str, Any]:

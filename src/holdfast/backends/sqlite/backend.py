@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from holdfast.backends.sqlite.inspection import SqliteInspection
     from holdfast.storage.copying import Adoption
     from holdfast.storage.inspection import Rebuilt
+    from holdfast.storage.leasing import Holder, Lease
     from holdfast.storage.ports import Inspection
 
 _T = TypeVar("_T")
@@ -87,12 +88,20 @@ class SqliteBackend:
             self._connect_unverified, partial(place.identity, self._path), url=self.url, most_idle=0
         )
         self._recent = RecentChunks()
+        self._compress = True
         # Before the first connection is opened.
         watch(self)
 
     @classmethod
     def open(
-        cls, path: Path, *, durability: Durability, create: bool, timeout: float, damaged: bool = False
+        cls,
+        path: Path,
+        *,
+        durability: Durability,
+        create: bool,
+        timeout: float,
+        damaged: bool = False,
+        compress: bool = True,
     ) -> Self:
         """Open a store, and make it where there is none.
 
@@ -102,6 +111,7 @@ class SqliteBackend:
             create: Make the store if there is none.
             timeout: How many seconds to wait for another writer.
             damaged: Open a store that cannot be read, to inspect and rebuild it; any other use raises.
+            compress: False: what is written from here is stored as it is.
 
         Raises:
             NotFoundError: There is none, and `create` is false.
@@ -124,6 +134,7 @@ class SqliteBackend:
                 reader.check_header()
         # From now on the file must be there: one that disappears is not made again in silence.
         backend._create = False
+        backend._compress = compress
         return backend
 
     @property
@@ -134,11 +145,9 @@ class SqliteBackend:
 
     def commit(self, batch: Batch) -> Receipt:
         """See `Backend.commit`."""
-        self._pool.check_open()
-        if not self._writable:
-            raise permission_denied(self._path, "the file or its folder is read-only")
+        self._check_writable()
         rules.check_batch(batch)
-        chunks = prepare(batch, self._recent, self.reader)
+        chunks = prepare(batch, self._recent, self.reader, compress=self._compress)
         deadline = time.monotonic() + self._timeout
         with self._turn():
             receipt = self._commit(batch, chunks, deadline)
@@ -150,11 +159,9 @@ class SqliteBackend:
         # Only who copies into this store needs it.
         from holdfast.backends.sqlite.adopting import adopt
 
-        self._pool.check_open()
-        if not self._writable:
-            raise permission_denied(self._path, "the file or its folder is read-only")
+        self._check_writable()
         rules.check_adoption(batch)
-        chunks = prepare_in_turn(batch, self._recent, self.reader)
+        chunks = prepare_in_turn(batch, self._recent, self.reader, compress=self._compress)
         connection = self._pool.take()
         broken = True
         try:
@@ -174,6 +181,39 @@ class SqliteBackend:
     def turn(self, session: str) -> AbstractContextManager[object]:  # noqa: ARG002 - the port's
         """See `Backend.turn`. Commits are short here, and none loses more than a few rounds."""
         return nullcontext()
+
+    def claim(self, name: str, holder: Holder, seconds: float, *, at: int) -> Lease:
+        """See `Backend.claim`."""
+        # Only who wants a lease needs them; the same below.
+        from holdfast.backends.leasing import check_free, microseconds, ticking
+        from holdfast.backends.sqlite.leasing import claim
+
+        length, now = microseconds(seconds), ticking(at)
+        self._check_writable()
+        # Before the write lock is asked for: whoever is refused holds nobody up.
+        check_free(self.lease(name), holder, at=now())
+        return self._in_turn(lambda connection: claim(connection, name, holder, length, now()))
+
+    def renew(self, lease: Lease, seconds: float, *, at: int) -> Lease:
+        """See `Backend.renew`."""
+        from holdfast.backends.leasing import microseconds, ticking
+        from holdfast.backends.sqlite.leasing import renew
+
+        length, now = microseconds(seconds), ticking(at)
+        self._check_writable()
+        return self._in_turn(lambda connection: renew(connection, lease, length, now()))
+
+    def release(self, lease: Lease) -> None:
+        """See `Backend.release`."""
+        from holdfast.backends.sqlite.leasing import release
+
+        self._check_writable()
+        self._in_turn(lambda connection: release(connection, lease))
+
+    def lease(self, name: str) -> Lease | None:
+        """See `Backend.lease`."""
+        with self.reader() as reader:
+            return reader.lease(name)
 
     @contextmanager
     def collection(
@@ -216,9 +256,7 @@ class SqliteBackend:
     def scrub(self, *, dry_run: bool = False) -> None:
         """See `Backend.scrub`."""
         if dry_run:
-            self._pool.check_open()
-            if not self._writable:
-                raise permission_denied(self._path, "the file or its folder is read-only")
+            self._check_writable()
             return
         from holdfast.backends.sqlite.collecting import rewrite_file
 
@@ -301,6 +339,26 @@ class SqliteBackend:
     def _turn(self) -> _Turn:
         """A block in which no other thread of this process writes."""
         return _Turn(self._writing, self._path, self._timeout)
+
+    def _check_writable(self) -> None:
+        self._pool.check_open()
+        if not self._writable:
+            raise permission_denied(self._path, "the file or its folder is read-only")
+
+    def _in_turn(self, work: Callable[[apsw.Connection], _T]) -> _T:
+        """Do something in a transaction of its own, that may be refused with a conflict."""
+        connection = self._pool.take()
+        broken = True
+        try:
+            done = self._exclusively(connection, partial(work, connection))
+            broken = False
+        except ConflictError:
+            broken = False
+            raise
+        else:
+            return done
+        finally:
+            self._pool.give(connection, broken=not roll_back(connection) or broken)
 
     def _exclusively(self, connection: apsw.Connection, work: Callable[[], _T]) -> _T:
         """Do something in a transaction of its own that has the write lock."""
@@ -427,9 +485,11 @@ class SqliteBackend:
 
 def _erase(connection: apsw.Connection, session: str) -> None:
     from holdfast.backends.sqlite.adopting import forget_adoption
+    from holdfast.backends.sqlite.leasing import remove_named_after
 
     write.erase_session(connection, session)
     forget_adoption(connection, session)
+    remove_named_after(connection, session)
 
 
 class _Turn:

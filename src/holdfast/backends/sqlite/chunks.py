@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import apsw
 
-from holdfast.backends.chunk_rows import MAX_DEPTH, PackedChunk, plain_of
+from holdfast.backends.chunk_rows import MAX_DEPTH, PackedChunk, ReadChunks
 from holdfast.backends.rows import Row
 from holdfast.backends.sqlite.connection import fetch
 from holdfast.objects.deltas import DELTA
@@ -98,22 +98,25 @@ def present_among(connection: apsw.Connection, names: Iterable[ChunkHash]) -> se
     return {name for name in names if fetch(connection, _SELECT_PLACE, (name,))}
 
 
-def read_chunks(connection: apsw.Connection, names: Iterable[ChunkHash]) -> dict[ChunkHash, bytes]:
-    """The plain bytes of those chunks that are there. Their hashes are for the caller to check."""
+def read_chunks(connection: apsw.Connection, names: Iterable[ChunkHash]) -> ReadChunks:
+    """Those chunks that are there, to be expanded one by one. Their hashes are for the caller to check."""
     wanted = [(name,) for name in names]
     if len(wanted) == 1:
         # A root is read alone.
-        return {row[0]: _plain(connection, row[0], row[1:]) for row in fetch(connection, _SELECT, wanted[0])}
+        return ReadChunks(
+            {row[0]: _chain(connection, row[1:]) for row in fetch(connection, _SELECT, wanted[0])}
+        )
     # One statement that is run for each name. Left in the middle, it would hold the view open beyond its transaction.
     rows = connection.executemany(_SELECT, wanted)
     try:
-        return {row[0]: _plain(connection, row[0], row[1:]) for row in rows}
+        return ReadChunks({row[0]: _chain(connection, row[1:]) for row in rows})
     finally:
-        # By force: a damaged chunk ends it early, and a complaint about the names that are left would hide the damage.
+        # By force: a damaged row ends it early, and a complaint about the names that are left would hide the damage.
         rows.close(force=True)
 
 
-def _plain(connection: apsw.Connection, name: ChunkHash, row: Row) -> bytes:
+def _chain(connection: apsw.Connection, row: Row) -> list[Row]:
+    """A row and those that it stands on, as far as they are there."""
     chain = [row]
     base = row[3]
     # One row more than there may be shows that there are too many.
@@ -123,4 +126,4 @@ def _plain(connection: apsw.Connection, name: ChunkHash, row: Row) -> bytes:
             break
         chain += below
         base = below[0][3]
-    return plain_of(name, chain)
+    return chain

@@ -36,6 +36,7 @@ from holdfast.storage.records import (
 
 if TYPE_CHECKING:
     from holdfast.storage.copying import Adopted
+    from holdfast.storage.leasing import Lease
 
 # A position is never given twice: what was removed from the end is remembered in the counter.
 NEWEST_POSITION = (
@@ -108,6 +109,14 @@ class SqliteReader:
                 path=self._path,
             )
         return self._connected
+
+    def lease(self, name: str) -> Lease | None:
+        """See `Backend.lease`."""
+        # Only who wants a lease needs it.
+        from holdfast.backends.sqlite.leasing import read_lease
+
+        with translated(self._path):
+            return read_lease(self._connection, name)
 
     def check_header(self) -> None:
         """Raise where the header of the store is damaged, or names something that this version does not know."""

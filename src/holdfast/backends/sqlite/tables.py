@@ -46,6 +46,7 @@ _INDEXES: Final = {
 }
 """What SQLite calls each index, which table it is of, and its columns."""
 _CHUNK_NAMES: Final = "sqlite_autoindex_chunks_1"
+# Leases are no part of history, and not looked at; without rowids, they lie on pages like those of an index.
 _OTHER_INDEXES: Final = (
     "checkpoints_by_key",
     "checkpoints_by_step",
@@ -53,6 +54,7 @@ _OTHER_INDEXES: Final = (
     "checkpoints_by_prev",
     "checkpoints_hidden",
     "sqlite_autoindex_operations_1",
+    "leases",
 )
 # A row on a page that no tree leads to is told by its columns; its seal then says whether it is one.
 _BY_ROWID: Final = {10: "sessions", 30: "checkpoints", 8: "operations", 9: "chunks"}

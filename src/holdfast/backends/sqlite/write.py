@@ -81,6 +81,11 @@ def write(
     Raises:
         apsw.ConstraintError: An id or a key is taken; `diagnose` says which.
     """
+    if batch.fence is not None:
+        # Only who holds a lease needs it.
+        from holdfast.backends.sqlite.leasing import check_fence
+
+        check_fence(connection, batch.fence)
     position, epoch, number, current = _start(connection, batch.claim.session)
     session = rules.claim_session(current, batch)
     rules.check_guard(session, batch.guard)

@@ -25,6 +25,13 @@ _MOST_PLANS: Final = 200
 
 _FACTORIES: Final = (dict, list)
 
+_ATTRIBUTES: Final = (
+    "__dict__",
+    "__pydantic_fields_set__",
+    "__pydantic_extra__",
+    "__pydantic_private__",
+)
+
 _set = object.__setattr__
 
 
@@ -51,6 +58,41 @@ class _Plan:
         self.kinds = [type(default) for default in self.defaults] if chosen.issuperset(self.names) else None
 
 
+class _Together:
+    """Many messages at a time, of any classes: which fields were set is compared, and the rest is seen as it is."""
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        self._known: dict[frozenset[str], frozenset[str]] = {}
+
+    def marks(self, objects: list[Any]) -> list[Any]:
+        """Which fields of each were set."""
+        return [each.__pydantic_fields_set__ for each in objects]
+
+    def remembered(self, marks: list[Any]) -> list[Any]:
+        """The same, for good."""
+        return list(map(self._shared, marks))
+
+    def _shared(self, chosen: set[str]) -> frozenset[str]:
+        """The same one for all messages in which the same fields were set."""
+        frozen = frozenset(chosen)
+        if len(self._known) >= _MOST_PLANS:
+            return self._known.get(frozen, frozen)
+        return self._known.setdefault(frozen, frozen)
+
+    def seen(self, objects: list[Any]) -> list[Any]:
+        """All else that is in them."""
+        return [
+            [each.__dict__ for each in objects],
+            [each.__pydantic_extra__ for each in objects],
+            [each.__pydantic_private__ for each in objects],
+        ]
+
+
+_TOGETHER: Final = _Together()
+
+
 class MessageShape:
     """The instances of one class of messages, or of documents."""
 
@@ -64,6 +106,7 @@ class MessageShape:
         "_made",
         "_names",
         "_plans",
+        "layout",
     )
 
     def __init__(self, cls: type[Any]) -> None:
@@ -85,6 +128,13 @@ class MessageShape:
         self._plans: dict[frozenset[str], _Plan] = {}
         self._made: dict[tuple[Any, ...], tuple[dict[str, Any], list[tuple[str, Callable[[], Any]]]]] = {}
         self._last = self._plan(frozenset(("content",)))
+        self.layout = _layout_of(cls)
+        """What an object that `make` has made consists of, or None; see `Shape`."""
+
+    @property
+    def together(self) -> _Together:
+        """How a list of messages is looked at; see `Shape`."""
+        return _TOGETHER
 
     def take(self, value: Any) -> tuple[Any, Any]:
         """The fields by name."""
@@ -185,6 +235,21 @@ class MessageShape:
             if len(self._plans) < _MOST_PLANS:
                 self._plans[chosen] = plan
         return plan
+
+
+def _layout_of(cls: type[Any]) -> Callable[[Any], list[tuple[Callable[..., Any], Any]]] | None:
+    """All attributes that an instance has, each with what sets it: a pydantic model has no others."""
+    places = [(getattr(_descriptor(cls, name), "__set__", None), name) for name in _ATTRIBUTES]
+    setters = [(put, name) for put, name in places if put is not None]
+    if len(setters) != len(_ATTRIBUTES):
+        # A version of pydantic that keeps them elsewhere.
+        return None
+    return lambda value: [(put, getattr(value, name)) for put, name in setters]
+
+
+def _descriptor(cls: type[Any], name: str) -> Any:
+    # Not of any other class: only the one that declares an attribute has the descriptor that sets it.
+    return next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
 
 
 def _getter(names: list[str]) -> Callable[[dict[str, Any]], tuple[Any, ...]]:

@@ -1,0 +1,176 @@
+"""What is sent to PostgreSQL without a cursor: prepared when it is worth it, and answers that are taken later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+psycopg = pytest.importorskip("psycopg")
+
+from holdfast.backends.postgres import PostgresBackend  # noqa: E402
+from holdfast.backends.postgres.asking import Statement, ask_plainly, received  # noqa: E402
+from holdfast.backends.postgres.read import AskedChunks  # noqa: E402
+from holdfast.errors import BackendError, HoldfastError, IntegrityError  # noqa: E402
+from holdfast.storage.records import ChunkHash, Query  # noqa: E402
+from holdfast.testing.rows import START, batch, chunk, row, save  # noqa: E402
+
+_KEPT = "SELECT count(*) FROM pg_prepared_statements WHERE name = 'holdfast_append'"
+
+
+@pytest.fixture
+def store(postgres_url: str) -> Iterator[PostgresBackend]:
+    backend = PostgresBackend.open(postgres_url, durability="process", create=True, timeout=10.0)
+    yield backend
+    backend.close()
+
+
+@pytest.fixture
+def names(store: PostgresBackend) -> list[ChunkHash]:
+    """The chunks of a store that has three."""
+    some = [chunk(b"chunk %d of some bytes" % number) for number in range(3)]
+    store.commit(batch(row("a", root=some[0].hash), chunks=tuple(some)))
+    return [each.hash for each in some]
+
+
+def execute(store: PostgresBackend, sql: str) -> list[tuple[Any, ...]]:
+    with store._pool.connection() as connection:
+        cursor = connection.execute(sql, prepare=False)
+        return cursor.fetchall() if cursor.description else []
+
+
+def go_on(store: PostgresBackend, first: int, last: int) -> None:
+    for number in range(first, last):
+        after = str(number - 1) if number else None
+        store.commit(save(str(number), after=after, at=START + number))
+
+
+def test_values_come_as_what_they_are(store: PostgresBackend) -> None:
+    statement = Statement(
+        "values", "SELECT %s::text, %s::bigint, %s::double precision, %b, %s::text, %s::bigint"
+    )
+    values = ("tä%s\n", -(2**63), 5e-324, b"\0\xff%b", None, 2**63 - 1)
+    with store._pool.connection() as connection:
+        for _ in range(8):
+            got = statement.execute(connection, values)
+            text, least, small, data, nothing, most = (got.get_value(0, at) for at in range(6))
+            assert (text, data, nothing) == ("tä%s\n".encode(), b"\0\xff%b", None)
+            assert [int.from_bytes(each or b"", "big", signed=True) for each in (least, most)] == [
+                -(2**63),
+                2**63 - 1,
+            ]
+            assert small == bytes(7) + b"\x01"
+
+
+def test_text_that_libpq_would_cut_is_refused(store: PostgresBackend) -> None:
+    with store._pool.connection() as connection, pytest.raises(psycopg.DataError, match="NUL"):
+        Statement("text", "SELECT %s::text").send(connection, ["whole\0half"])
+
+
+def test_what_the_server_refuses_is_an_error_with_its_code(store: PostgresBackend) -> None:
+    with store._pool.connection() as connection:
+        Statement("wrong", "SELECT %s::bigint").send(connection, ["no number"])
+        with pytest.raises(psycopg.Error) as caught:
+            received(connection)
+        assert caught.value.sqlstate == "22P02"
+        with pytest.raises(psycopg.Error) as caught:
+            ask_plainly(connection, b"SELECT 1; SELECT no_such_column")
+        assert caught.value.sqlstate == "42703"
+        assert connection.execute("SELECT 1").fetchall() == [(1,)]
+
+
+def test_a_save_is_prepared_once_it_is_worth_it(store: PostgresBackend) -> None:
+    go_on(store, 0, 4)
+    assert execute(store, _KEPT) == [(0,)]
+    go_on(store, 4, 12)
+    assert execute(store, _KEPT) == [(1,)]
+
+
+def test_a_save_whose_statement_was_dropped_is_made_and_prepared_anew(store: PostgresBackend) -> None:
+    """psycopg drops all statements of a connection after a rollback."""
+    go_on(store, 0, 12)
+    execute(store, "DEALLOCATE ALL")
+    go_on(store, 12, 13)
+    assert execute(store, _KEPT) == [(1,)]
+    go_on(store, 13, 16)
+    with store.reader() as reader:
+        assert [each.seq for each in reader.checkpoints(Query(oldest_first=True))] == list(range(1, 17))
+
+
+def test_chunks_can_be_looked_at_when_something_else_was_asked_and_when_the_view_has_ended(
+    store: PostgresBackend, names: list[ChunkHash]
+) -> None:
+    with store.reader() as reader:
+        reader.branch("work", "main")
+        first = reader.chunks(names[:2])
+        second = reader.chunks(names)
+        assert reader.session("work") is not None
+        third = reader.chunks(names[2:])
+    unknown = ChunkHash(b"?" * 32)
+    assert [len(each) for each in (first, second, third)] == [2, 3, 1]
+    assert unknown not in second
+    assert first.get(unknown) is None
+    for number, name in enumerate(names):
+        plain = b"chunk %d of some bytes" % number
+        assert [each[name] for each in (first, second, third) if name in each] == [plain, plain]
+
+
+def test_what_is_asked_and_not_looked_at_leaves_a_connection_that_can_be_used(
+    store: PostgresBackend, names: list[ChunkHash]
+) -> None:
+    before = execute(store, "SELECT pg_backend_pid()")
+    with suppress(ZeroDivisionError), store.reader() as reader:
+        reader.branch("work", "main")
+        reader.chunks(names)
+        raise ZeroDivisionError
+    assert execute(store, "SELECT pg_backend_pid()") == before
+    assert execute(store, "SHOW transaction_isolation") == [("read committed",)]
+
+
+def test_an_answer_that_never_came_is_an_error_each_time_it_is_looked_at(
+    store: PostgresBackend, names: list[ChunkHash]
+) -> None:
+    with store.reader() as reader:
+        reader.branch("work", "main")
+        asked = reader.chunks(names)
+        assert reader._connected is not None
+        reader._connected.pgconn.finish()
+        for _ in range(2):
+            with pytest.raises(HoldfastError) as caught:
+                asked.get(names[0])
+            assert isinstance(caught.value, BackendError)
+    with pytest.raises(BackendError):
+        len(asked)
+    with store.reader() as reader:
+        assert len(reader.chunks(names)) == 3
+
+
+def test_an_answer_that_was_interrupted_is_not_waited_for_again() -> None:
+    def interrupted() -> Any:
+        raise KeyboardInterrupt
+
+    asked = AskedChunks(interrupted, "postgresql://somewhere")
+    with pytest.raises(KeyboardInterrupt):
+        asked.take()
+    with pytest.raises(HoldfastError, match="not waited for"):
+        asked.take()
+
+
+def test_what_was_never_asked_has_no_answer(store: PostgresBackend) -> None:
+    with store._pool.connection() as connection, pytest.raises(psycopg.OperationalError):
+        received(connection)
+
+
+def test_one_damaged_chunk_does_not_keep_the_others_from_being_read(
+    store: PostgresBackend, names: list[ChunkHash]
+) -> None:
+    execute(store, f"UPDATE chunks SET size_bytes = 7 WHERE hash = '\\x{names[1].hex()}'")
+    with store.reader() as reader:
+        reader.branch("work", "main")
+        found = reader.chunks(names)
+    assert found[names[0]] == b"chunk 0 of some bytes"
+    assert found[names[2]] == b"chunk 2 of some bytes"
+    with pytest.raises(IntegrityError):
+        found.get(names[1])
