@@ -53,6 +53,13 @@ class _Moment(Record):
     lane: int
     going: frozenset[int]
     """The other lanes that go on past it."""
+    label: str | None = None
+    """What to call it, where that was asked for."""
+
+    @property
+    def words(self) -> str:
+        """Its message, or its label."""
+        return self.checkpoint.message if self.label is None else self.label
 
 
 @click.command("timeline", cls=HoldfastCommand, short_help="Show what was saved when, day by day", help=HELP)
@@ -62,9 +69,18 @@ class _Moment(Record):
 @click.option(
     "--limit", type=click.IntRange(min=0), metavar="N", help="At most so many; 0 for all  [terminal: 50]"
 )
+@click.option(
+    "--labels", is_flag=True, help="Call those without a message by what they changed; reads states"
+)
 @pass_settings
 def command(
-    settings: Settings, *, since: str | None, until: str | None, all_sessions: bool, limit: int | None
+    settings: Settings,
+    *,
+    since: str | None,
+    until: str | None,
+    all_sessions: bool,
+    limit: int | None,
+    labels: bool,
 ) -> None:
     """Print the timeline."""
     if all_sessions and settings.typed & {"session", "branch"}:
@@ -82,8 +98,13 @@ def command(
         head = None if all_sessions or not rows else _head(store, settings)
         in_use = None if all_sessions else session_of(store, settings).branch
         url = store.url
+        moments = _placed(rows, in_use, all_sessions=all_sessions)[: limit or None]
+        if labels:
+            moments = [
+                each._replace(label=store.session(each.checkpoint.session).label(each.checkpoint))
+                for each in moments
+            ]
     more = bool(limit) and len(rows) > limit
-    moments = _placed(rows, in_use, all_sessions=all_sessions)[: limit or None]
     if settings.json:
         session = None if all_sessions else settings.session
         document(
@@ -166,13 +187,14 @@ def _fields(moment: _Moment) -> list[str]:
         each.branch,
         lane,
         tags,
-        each.message,
+        moment.words,
     ]
 
 
 def _plain(moment: _Moment) -> dict[str, Any]:
     gap = None if moment.gap is None else moment.gap.total_seconds()
-    return {"checkpoint": moment.checkpoint.to_dict(), "gap_seconds": gap, "lane": moment.lane}
+    made = {"checkpoint": moment.checkpoint.to_dict(), "gap_seconds": gap, "lane": moment.lane}
+    return made if moment.label is None else made | {"label": moment.label}
 
 
 def _picture(settings: Settings, moments: list[_Moment], head: str | None, *, all_sessions: bool) -> None:
@@ -185,6 +207,7 @@ def _picture(settings: Settings, moments: list[_Moment], head: str | None, *, al
         )
         for each in moments
     }
+    words = {each.checkpoint.id: each.words for each in moments}
     gaps = {each.checkpoint.id: "" if each.gap is None else f"+{lasted(each.gap)}" for each in moments}
     columns = [
         Column("", lambda c: lanes[c.id], most=10_000),
@@ -194,7 +217,7 @@ def _picture(settings: Settings, moments: list[_Moment], head: str | None, *, al
         Column("SEQ", lambda c: f"#{c.seq}", right=True),
         Column("BRANCH", lambda c: c.branch, most=16, style=lambda _: "blue"),
         Column("TAGS", lambda c: ",".join(c.tags), most=24, style=lambda _: "cyan"),
-        Column("MESSAGE", lambda c: c.message, most=10_000),
+        Column("MESSAGE", lambda c: words[c.id], most=10_000),
     ]
     if all_sessions:
         columns.insert(5, Column("SESSION", lambda c: c.session, most=24))

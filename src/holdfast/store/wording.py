@@ -1,0 +1,7 @@
+"""Which words and lines of a text changed, for those above: surfaces do not reach into `objects`."""
+
+from __future__ import annotations
+
+from holdfast.objects.diffing.words import Lines, Mark, line_marks, word_marks
+
+__all__ = ["Lines", "Mark", "line_marks", "word_marks"]

@@ -1,0 +1,249 @@
+"""`holdfast diff`: for people drawn and coloured, for programs a change a line, and patches that apply."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import jsonpatch
+import pytest
+from tests.surfaces.cli.places import place
+
+import holdfast
+from holdfast.cli import cli
+
+NOTES = "\n".join(f"line {number}, as it was" for number in range(20))
+OLD: dict[str, Any] = {
+    "score": 0.41,
+    "status": "running",
+    "messages": [{"id": number, "text": f"hello {number}"} for number in range(12)],
+    "notes": NOTES,
+    "tags": {"a"},
+}
+NEW = {
+    "score": 0.63,
+    "status": "done",
+    "messages": [*OLD["messages"][1:], {"id": 12, "text": "good bye"}],
+    "notes": NOTES.replace("line 9, as it was", "line 9, as it is now"),
+    "tags": {"a"},
+    "evil \x1b[2J": "\x1b]0;title\x07\u202e",
+}
+SUMMARY = "+1 -1 messages, score 0.41 to 0.63, status running to done"
+
+
+@pytest.fixture
+def store(home):
+    with holdfast.open(place(home)) as opened:
+        opened.session().save(OLD, "before")
+        opened.session().save(NEW, "after")
+        opened.session("other").save({"score": 0.5}, "elsewhere")
+        yield opened
+
+
+def test_a_pipe_gets_a_change_a_line(run, store):
+    result = run("diff")
+    rows = [line.split("\t") for line in result.stdout.splitlines()]
+    assert result.exit_code == 0
+    assert result.stderr == ""
+    assert rows[0] == ["replace", "score", "score", "0.41", "0.63"]
+    assert rows[2] == ["remove", "messages[0]", "messages[0]", '{"id": 0, "text": "hello 0"}', "-"]
+    assert rows[3][:3] == ["add", "messages[11]", "-"]
+    assert all(len(row) == 5 for row in rows)
+    assert "\x1b" not in result.stdout
+
+
+def test_json_has_all_of_it(run, store):
+    found = json.loads(run("diff", "--json").stdout)
+    assert (found["a"]["seq"], found["b"]["seq"]) == (1, 2)
+    assert found["summary"].startswith(SUMMARY)
+    assert found["stat"]["parts"][2] == {
+        "path": "messages",
+        "added": 1,
+        "removed": 1,
+        "replaced": 0,
+        "moved": 0,
+    }
+    assert found["changes"][1] == {
+        "op": "replace",
+        "path": "status",
+        "old_path": "status",
+        "steps": [["key", "status"]],
+        "old_steps": [["key", "status"]],
+        "old": "running",
+        "new": "done",
+    }
+    assert "changes" not in json.loads(run("diff", "--json", "--stat").stdout)
+
+
+def test_a_patch_applies_to_what_show_writes(run, store):
+    old, new = (json.loads(run("show", ref, "--state", "--json").stdout) for ref in ("#1", "#2"))
+    patch = json.loads(run("diff", "--patch").stdout)
+    assert jsonpatch.apply_patch(old, patch) == new
+    assert json.loads(run("diff", "--patch", "--json").stdout) == patch
+    assert json.loads(run("diff", "@", "@", "--patch").stdout) == []
+
+
+def test_of_two_states_that_are_equal_there_is_nothing_to_say(run, terminal, store):
+    assert run("diff", "@", "@").stdout == ""
+    assert run("diff", "@", "@", "--exit-code").exit_code == 0
+    assert run("diff", "--exit-code").exit_code == 1
+    assert run("diff").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("args", "seqs"),
+    [
+        (["#1", "#2"], (1, 2)),
+        (["#1"], (1, 2)),
+        (["#1..#2"], (1, 2)),
+        (["#2", "#1"], (2, 1)),
+        ([], (1, 2)),
+    ],
+)
+def test_refs_are_taken_as_they_are_meant(run, store, args, seqs):
+    found = json.loads(run("diff", *args, "--json", "--stat").stdout)
+    assert (found["a"]["seq"], found["b"]["seq"]) == seqs
+
+
+def test_checkpoints_of_other_sessions_can_be_compared(run, store):
+    found = json.loads(run("diff", "#1", "@", "--to-session", "other", "--json").stdout)
+    assert found["b"]["session"] == "other"
+    assert found["changes"][0]["new"] == 0.5
+    assert run("diff", "--from-session", "other", "--path", "score").stdout.startswith(
+        "replace\tscore\tscore\t0.5"
+    )
+    assert run("diff", "--to-session", "nope").exit_code == 4
+
+
+def test_a_part_alone(run, store):
+    assert run("diff", "--path", "messages").stdout.count("\n") == 2
+    assert run("diff", "--path", "nowhere").exit_code == 4
+    assert run("diff", "--path", "a[").exit_code == 2
+
+
+@pytest.mark.parametrize("args", [["--patch", "--stat"], ["--patch", "--unified"], ["--fold", "-1"]])
+def test_what_excludes_each_other_is_refused(run, store, args):
+    assert run("diff", *args).exit_code == 2
+
+
+def test_a_terminal_gets_a_drawing(terminal, store):
+    lines = terminal("diff", width=80, NO_COLOR="1").screen.splitlines()
+    assert re.fullmatch(r"--- [0-9a-f]{8} #1  (now|\d+s ago)  before", lines[0])
+    assert re.fullmatch(r"\+\+\+ [0-9a-f]{8} #2  (now|\d+s ago)  after", lines[1])
+    assert lines[2].startswith(SUMMARY)
+    assert lines[3:] == [
+        "- score: 0.41",
+        "+ score: 0.63",
+        '- status: "running"',
+        '+ status: "done"',
+        '- messages[0]: {"id": 0, "text": "hello 0"}',
+        '+ messages[11]: {"id": 12, "text": "good bye"}',
+        "  notes:",
+        "    … 6 lines unchanged",
+        "    line 6, as it was",
+        "    line 7, as it was",
+        "    line 8, as it was",
+        "-   line 9, as it was",
+        "+   line 9, as it is now",
+        "    line 10, as it was",
+        "    line 11, as it was",
+        "    line 12, as it was",
+        "    … 7 lines unchanged",
+        "+ ['evil \\x1b[2J']: \"\\u001b]0;title\\u0007\\u202e\"",
+    ]
+
+
+def test_both_sides_stand_beside_each_other_where_there_is_room(terminal, store):
+    lines = terminal("diff", "--side-by-side", "--fold", "1", width=70, NO_COLOR="1").screen.splitlines()
+    assert lines[3] == "- score: 0.41                     | + score: 0.63"
+    assert "    line 8, as it was             |     line 8, as it was" in lines
+    assert all(len(line) <= 70 for line in lines[3:])
+    narrow = terminal("diff", "--side-by-side", width=40, NO_COLOR="1")
+    assert "- score: 0.41" in narrow.screen.splitlines()
+    assert "40 columns" in narrow.stderr
+
+
+@pytest.mark.parametrize("width", [10, 30, 60, 200])
+def test_a_drawing_fits_every_terminal(terminal, store, width):
+    lines = terminal("diff", width=width, NO_COLOR="1").screen.splitlines()
+    assert all(len(line) <= max(width, 34) for line in lines[3:])
+
+
+def test_words_are_marked_in_one_line(process, terminal, store):
+    piped = process("diff", "--unified", "--words").stdout.splitlines()
+    assert '~ status: "[-running-]{+done+}"' in piped
+    assert "~   line 9, as it [-was-]{+is now+}" in piped
+    seen = terminal("diff", "--words", width=80).screen
+    assert "\x1b[31mrunning" in seen
+    assert "\x1b[32mdone" in seen
+
+
+def test_colour_repeats_what_the_signs_say_and_nothing_stored_reaches_the_terminal(terminal, store):
+    seen = terminal("diff", width=80).screen
+    assert "\x1b[31m-\x1b[0m" in seen
+    assert "\x1b[32m+\x1b[0m" in seen
+    # Whatever is left after colours were taken away is text.
+    plain = re.sub(r"\x1b\[[0-9]+m", "", seen)
+    assert "\x1b" not in plain
+    assert "\u202e" not in plain
+    assert "\x1b" not in terminal("diff", width=80, NO_COLOR="1").screen
+
+
+def test_the_count_of_changes_part_by_part(run, terminal, store):
+    rows = [line.split("\t") for line in run("diff", "--stat").stdout.splitlines()]
+    assert rows[2] == ["messages", "1", "1", "0", "0"]
+    lines = terminal("diff", "--stat", width=80, NO_COLOR="1").screen.splitlines()
+    assert lines[0].split() == ["ADDED", "REMOVED", "CHANGED", "PART"]
+    assert lines[3].split() == ["+1", "-1", "messages"]
+
+
+def test_a_long_text_is_shown_in_the_parts_that_differ(run, terminal, store):
+    text = " ".join(f"word{number}" for number in range(9_000))
+    store.session("long").save({"text": text})
+    store.session("long").save({"text": text.replace("word4500 ", "edited ")})
+    screen = terminal("diff", "--session", "long", width=80, NO_COLOR="1").screen
+    assert "edited" in screen
+    assert "word4500" in screen
+    assert len(screen) < 1_500
+    assert json.loads(run("diff", "--session", "long", "--json").stdout)["changes"][0]["partial"]
+
+
+EVIL = "\x1b[2J\u202e"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ({"x": f"{EVIL} one"}, {"x": f"{EVIL} two"}),
+        ({"x": f"{EVIL}\none\n{EVIL}"}, {"x": f"{EVIL}\ntwo\n{EVIL}"}),
+        ({"x": "one\n"}, {"x": f"one\n{EVIL}\n"}),
+        ({EVIL: "one\n"}, {EVIL: "two\n"}),
+        ({EVIL: 1, "b": 2}, {"b": 2, EVIL: 1}),
+        ({EVIL: 1}, {EVIL: 2}),
+        ({"x": [1]}, {"x": {EVIL: EVIL}}),
+        ({"x": {EVIL}}, {"x": {EVIL * 2}}),
+        ({EVIL: "a" * 20_000 + EVIL}, {EVIL: "a" * 20_000 + EVIL * 2}),
+    ],
+)
+@pytest.mark.parametrize("form", [[], ["--side-by-side"], ["--words"], ["--stat"]])
+def test_no_kind_of_line_lets_what_is_stored_reach_the_terminal(store, old, new, form, monkeypatch, capsys):
+    session = store.session("evil")
+    session.save(old, EVIL)
+    session.save(new, EVIL)
+    monkeypatch.setattr("holdfast.cli._settings.is_terminal", lambda _: True)
+    with pytest.raises(SystemExit):
+        cli.main(["diff", "--session", "evil", "--no-pager", "--store", store.url, *form])
+    said = capsys.readouterr()
+    plain = re.sub(r"\x1b\[[0-9]+m", "", said.out + said.err)
+    assert plain
+    assert "\x1b" not in plain
+    assert "\u202e" not in plain
+
+
+def test_a_timeline_calls_checkpoints_by_what_they_changed_if_asked(run, terminal, store):
+    store.session().save(NEW | {"score": 0.7})
+    rows = [line.split("\t")[8] for line in run("timeline", "--labels").stdout.splitlines()]
+    assert rows == ["score 0.63 to 0.7", "after", "before"]
+    assert run("timeline").stdout.splitlines()[0].split("\t")[8] == ""
+    assert "score 0.63 to 0.7" in terminal("timeline", "--labels", width=100, NO_COLOR="1").screen

@@ -1,0 +1,68 @@
+"""One line that says what changed: most telling first, and never too long."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.property.test_diff import edited, plain
+
+from holdfast.objects.diffing.diff import Diff
+from holdfast.objects.diffing.states import changes_of_values
+from holdfast.objects.registry import GLOBAL
+
+
+def summary(old, new, width=80):
+    return Diff(changes_of_values(old, new, GLOBAL)).summary(width)
+
+
+MESSAGES = [{"id": number, "text": "hi", "read": False} for number in range(5)]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "wanted"),
+    [
+        ({}, {}, ""),
+        (
+            {"score": 0.41, "messages": MESSAGES[:3]},
+            {"score": 0.63, "messages": MESSAGES},
+            "+2 messages, score 0.41 to 0.63",
+        ),
+        ({"messages": MESSAGES}, {"messages": MESSAGES[1:]}, "-1 message"),
+        ({"tests": {"failing": 3}}, {"tests": {"failing": 0}}, "tests.failing 3 to 0"),
+        ({"status": "running"}, {"status": "done"}, "status running to done"),
+        ({"a": None}, {"a": True}, "a None to True"),
+        ({"a": 1}, {"a": 1, "b": 2}, "+b"),
+        ({"a": 1, "b": 2}, {"a": 1}, "-b"),
+        ({"beliefs": {"x": 1}}, {"beliefs": {"x": 1, "y": 2, "z": 3}}, "+2 beliefs"),
+        ({"m": MESSAGES}, {"m": [row | {"read": True} for row in MESSAGES]}, "5 m changed"),
+        ({"note": "a" * 90}, {"note": "b" * 190}, "note edited (+100 characters)"),
+        ({"n": 1234567}, {"n": 1234568}, "n 1,234,567 to 1,234,568"),
+        ({"n": 0.123456789}, {"n": 0.123456788}, "n 0.123456789 to 0.123456788"),
+        ({"x": [1]}, {"x": (1,)}, "x a list to a tuple"),
+        ({"tags": {"a"}}, {"tags": {"b"}}, "+1 -1 tags"),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}, "1 key moved"),
+        ([1, 2], [1, 2, 3], "+1 item"),
+        (1, 2, "state 1 to 2"),
+        ({"n": 1}, {"n": 1.0}, "n 1 to 1.0"),
+    ],
+)
+def test_a_summary_says_what_a_person_would_say(old, new, wanted):
+    assert summary(old, new) == wanted
+
+
+def test_what_does_not_fit_is_counted():
+    old = {f"value_number_{number}": number for number in range(30)}
+    new = {key: value + 1 for key, value in old.items()}
+    said = summary(old, new)
+    assert len(said) <= 80
+    told = said.count(" to ")
+    assert said.endswith(f", {30 - told} more")
+
+
+@given(edited(plain), st.integers(30, 80))
+def test_a_summary_is_never_longer_than_asked_and_empty_only_where_nothing_changed(pair, width):
+    old, new = pair
+    said = summary(old, new, width)
+    assert len(said) <= width
+    assert bool(said) == bool(changes_of_values(old, new, GLOBAL))
