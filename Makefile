@@ -27,11 +27,12 @@ demo: $(VENV)/.package ## Watch an agent get killed and carry on from its last c
 test: $(VENV)/.dev ## Run the whole test suite
 	$(BIN)/pytest --numprocesses logical --maxprocesses 8 --dist worksteal --durations 12
 
-check: lint types layers ## Everything that is checked without running the code
+check: lint types layers ## Everything that is checked besides the tests
 	$(BIN)/python tools/errors_doc.py --check
 	$(BIN)/python tools/api_doc.py --check
 	$(BIN)/python tools/env_example.py --check
 	$(BIN)/python tools/requirements.py --check
+	$(BIN)/python tools/tour.py --check
 
 lint: $(VENV)/.dev ## Check style and formatting
 	$(BIN)/ruff check
@@ -58,6 +59,7 @@ docs: $(VENV)/.dev ## Write the generated pages again
 	$(BIN)/python tools/errors_doc.py
 	$(BIN)/python tools/api_doc.py
 	$(BIN)/python tools/env_example.py
+	$(BIN)/python tools/tour.py
 
 clean: ## Remove what can be made again, .venv included
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

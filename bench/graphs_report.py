@@ -15,7 +15,8 @@ def render(results: Results, targets: list[Target]) -> str:
     head = (
         f"{meta['date']}, seed {meta['seed']}{', quick run' if meta['quick'] else ''}. {versions}.\n"
         f"{meta['machine']}. One fsync of 4 KB: {meta['sync']['wall']['median']:.2f} ms.\n"
-        "Times are medians in ms, processor time in parentheses; `put` is that of the last tenth of the run."
+        "Times are medians in ms, processor time in parentheses: of the calling thread for `put` and `put_writes`, "
+        "of the process for the rest. `put` is that of the last tenth of the run."
     )
     return "\n\n".join([head, *tables(results), target_table(targets)])
 

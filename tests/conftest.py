@@ -11,13 +11,14 @@ nothing goes untested in silence. `postgres`, `postgres_url` and `postgres_place
 from __future__ import annotations
 
 import compileall
+import gc
 import importlib.util
 import os
 import platform
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from itertools import count
@@ -43,6 +44,11 @@ _REQUIRED = os.environ.get("HOLDFAST_REQUIRE", "").split(",")
 _MEMORY = Path("/dev/shm")
 
 _SCHEMAS = count(1)
+
+_SCHEMAS_OF_A_DATABASE = 100
+
+# Where the longest tests are. They begin first, so that nobody waits for one at the end.
+_LONG = ("reliability", "property")
 
 # Being installed is not enough for these: containers often forbid them.
 _PROBES = {
@@ -109,20 +115,30 @@ def postgres_url(postgres: Server) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def _shared_database(postgres: Server) -> str:
-    return postgres.fresh_database()
+def _shared_database(postgres: Server) -> Callable[[], str]:
+    """The database of the test that asks; the next one's may be another."""
+    current = ""
+    asked = 0
+
+    def database() -> str:
+        nonlocal current, asked
+        # To remove a schema costs as much as to make one; to remove a database, as much whatever is in it.
+        if asked % _SCHEMAS_OF_A_DATABASE == 0:
+            if current:
+                postgres.drop_database(current)
+            current = postgres.fresh_database()
+        asked += 1
+        return current
+
+    return database
 
 
 @pytest.fixture
-def postgres_place(postgres: Server, _shared_database: str) -> Iterator[str]:
-    """The URL of a schema that nobody has used: half the price of a database of its own. It goes after the test."""
-    from tests.services.postgres import drop_schemas
-
+def postgres_place(postgres: Server, _shared_database: Callable[[], str]) -> str:
+    """The URL of a schema that nobody has used: half the price of a database of its own."""
     # By the socket, where the superuser is not asked for its password: logging in is most of what a command costs.
-    name = f"t_{next(_SCHEMAS)}"
-    database = postgres.url(_shared_database.rpartition("/")[2], by_socket=True)
-    yield f"{database}&schema={name}"
-    drop_schemas(database, name)
+    database = postgres.url(_shared_database().rpartition("/")[2], by_socket=True)
+    return f"{database}&schema=t_{next(_SCHEMAS)}"
 
 
 @pytest.fixture
@@ -155,6 +171,25 @@ def _clean_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
         patch.setenv("HOME", str(home))
         patch.setenv("XDG_CONFIG_HOME", str(home / ".config"))
         yield
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the longest tests first."""
+    tests = Path(__file__).parent
+    items.sort(key=lambda item: item.path.relative_to(tests).parts[0] not in _LONG)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep what is collected out of the garbage collector's sight: it lasts, and is most of what there is."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.collect()
+        gc.freeze()
 
 
 def pytest_report_header() -> str:

@@ -16,18 +16,48 @@ import holdfast
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "python.md"
 HEAD = """# Python
 
-Everything that `import holdfast` offers, as its docstrings say it. `AsyncStore`, `AsyncSession` and `AsyncDocument`
-have the same methods with the same arguments, to be awaited. Errors have [a page of their own](errors.md).
+Everything that `import holdfast` offers, as its docstrings say it. `AsyncStore`, `AsyncSession`, `AsyncDocument` and
+`AsyncRecorder` have the same methods with the same arguments, to be awaited. Errors have
+[a page of their own](errors.md).
 
 <!-- Written by tools/api_doc.py; change the docstrings instead. -->
 """
-FUNCTIONS = ("open", "aopen", "register", "parse_time")
+FUNCTIONS = (
+    "open",
+    "aopen",
+    "register",
+    "parse_time",
+    "occurred",
+    "bridge",
+    "every",
+    "on",
+    "when",
+    "attributes",
+    "functions",
+)
 CLASSES = (
     "Store",
     "Session",
     "Document",
+    "HeldLease",
+    "Recorder",
+    "ResumeReport",
+    "Interrupted",
     "Checkpoint",
+    "Diff",
+    "Change",
+    "PathStep",
+    "Excerpt",
+    "DiffStat",
+    "MergeReport",
+    "MergeConflict",
+    "MergeResolution",
+    "BisectReport",
+    "Blame",
+    "PathChange",
+    "GrepMatch",
     "Keep",
+    "Settings",
     "SessionInfo",
     "BranchInfo",
     "Undone",
@@ -38,6 +68,13 @@ CLASSES = (
     "PruneReport",
     "GcReport",
     "ForgetReport",
+    "ExportReport",
+    "ImportReport",
+    "SessionImport",
+    "ArchiveLimits",
+    "MetricsSnapshot",
+    "Event",
+    "EventBus",
     "VerifyReport",
     "RepairReport",
     "Opaque",
@@ -59,7 +96,8 @@ def _class(name: str, cls: type) -> str:
     if fields:
         parts.append("\n| | |\n|---|---|\n")
         parts += [f"| `{key}` | {' '.join(_doc(member).split())} |\n" for key, member in fields]
-    for key, member in own.items():
+    for key, found in own.items():
+        member = found.__func__ if isinstance(found, classmethod) else found
         if inspect.isfunction(member):
             parts.append(f"\n### {name}.{key}\n\n{_described(key, member)}")
     return "".join(parts)

@@ -26,6 +26,7 @@ MEANINGS: dict[type[HoldfastError], dict[str, str]] = {
         "checkpoint-missing": "No checkpoint answers to that ref.",
         "ref-ambiguous": "More than one checkpoint id begins with those digits.",
         "path-missing": "The state has nothing at that path.",
+        "no-common-ancestor": "What is to be merged and the branch have no checkpoint in common.",
         "history-too-short": "The ref goes back further than the history does.",
         "before-history": "The time lies before the first checkpoint.",
         "database-missing": "The PostgreSQL server has no database of that name; holdfast makes none.",
@@ -34,6 +35,7 @@ MEANINGS: dict[type[HoldfastError], dict[str, str]] = {
         "undo-gone": "gc, forget or retention removed for good what an undo or redo would bring back.",
         "source-missing": "There is no file of that name to import from.",
         "source-empty": "What is to be imported has no thread.",
+        "never-holds": "bisect looked for where something holds, and it does not hold at the newest checkpoint.",
     },
     errors.ConflictError: {
         "branch-moved": "Another writer moved the branch after it was read.",
@@ -47,7 +49,7 @@ MEANINGS: dict[type[HoldfastError], dict[str, str]] = {
         "history-differs": "The target of a copy or an import has a session of that id with another history.",
         "collection-running": "Another process removes chunks already; a collection nobody asked for does not begin.",
         "lease-held": "Somebody else holds the lease; the message names the process and the machine.",
-        "lease-lost": "The writer does not hold its lease any more: it ran out and was taken, or was given up.",
+        "lease-lost": "The writer does not hold its lease any more: it ran out, was taken, or was given up.",
     },
     errors.IntegrityError: {
         "chunk-damaged": "The bytes under a hash are not the bytes that were hashed.",
@@ -81,11 +83,13 @@ MEANINGS: dict[type[HoldfastError], dict[str, str]] = {
         "source-unknown": "What is to be imported is no database that one of LangGraph's savers wrote.",
         "archive-malformed": "A file is no archive of checkpoints; the message says where and why.",
         "archive-too-large": "An archive has more bytes, values, levels or text than the limits of the import allow.",
-        "predicate-failed": "The function of a trigger `when(...)` raised an exception, which is the cause.",
+        "predicate-failed": "The function of a `when(...)` or of bisect raised an exception, which is the cause.",
+        "bad-expression": "The text is no expression over a state, or takes too many steps; the message says where.",
+        "bad-pattern": "The text is no regular expression, or takes more than a second on one text.",
     },
     errors.UnsupportedError: {
         "format-too-new": "A newer holdfast wrote the store, in a format that this one cannot read.",
-        "format-too-old": "An older holdfast made the store, before the format was final; `holdfast repair` brings it up.",
+        "format-too-old": "An older holdfast made the store, before the format was final; `holdfast repair` mends it.",
         "sqlite-too-old": "The SQLite library has a known fault, or lacks what the store needs.",
         "network-filesystem": "The store would lie on a network file system, where its locks do not hold.",
         "server-too-old": "The PostgreSQL server is older than the oldest version that has what the store needs.",
@@ -110,6 +114,8 @@ MEANINGS: dict[type[HoldfastError], dict[str, str]] = {
         "document-drift": "A document was changed by something that knows it only as a dict or list.",
         "resume-unfinished": "A recorder was asked to save while a resume was under way, or after one was broken off.",
         "sources-failed": "None of the sources of a recorder could be captured; nothing was saved.",
+        "hook-failed": "A function of the application's own failed, without whose answer it is not known how to go on.",
+        "not-awake": "A heartbeat was asked for something that it can do only while it lives, and it lives once.",
     },
 }
 

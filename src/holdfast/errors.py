@@ -1,7 +1,7 @@
 """The errors of holdfast, grouped by what the caller can do about them.
 
     HoldfastError          code · hint · exit_code · details
-    ├── NotFoundError      look elsewhere            also LookupError     exit 4 (10: no store)
+    ├── NotFoundError      look elsewhere            also LookupError     exit 4 (10: no store, 1: never holds)
     ├── ConflictError      read again, then retry                         exit 5
     ├── IntegrityError     stop; the stored bytes are damaged             exit 9
     ├── InvalidInputError  fix the call              also ValueError      exit 2 (20: unconfirmed)
@@ -36,11 +36,13 @@ class ErrorCode(StrEnum):
     BEFORE_HISTORY = "before-history"
     DATABASE_MISSING = "database-missing"
     PATH_MISSING = "path-missing"
+    NO_COMMON_ANCESTOR = "no-common-ancestor"
     NOTHING_TO_UNDO = "nothing-to-undo"
     NOTHING_TO_REDO = "nothing-to-redo"
     UNDO_GONE = "undo-gone"
     SOURCE_MISSING = "source-missing"
     SOURCE_EMPTY = "source-empty"
+    NEVER_HOLDS = "never-holds"
     # conflict
     BRANCH_MOVED = "branch-moved"
     BRANCH_EXISTS = "branch-exists"
@@ -86,6 +88,8 @@ class ErrorCode(StrEnum):
     ARCHIVE_MALFORMED = "archive-malformed"
     ARCHIVE_TOO_LARGE = "archive-too-large"
     PREDICATE_FAILED = "predicate-failed"
+    BAD_EXPRESSION = "bad-expression"
+    BAD_PATTERN = "bad-pattern"
     # unsupported
     FORMAT_TOO_NEW = "format-too-new"
     FORMAT_TOO_OLD = "format-too-old"
@@ -111,6 +115,8 @@ class ErrorCode(StrEnum):
     DOCUMENT_DRIFT = "document-drift"
     SOURCES_FAILED = "sources-failed"
     RESUME_UNFINISHED = "resume-unfinished"
+    HOOK_FAILED = "hook-failed"
+    NOT_AWAKE = "not-awake"
 
 
 # These have an exit code of their own, because scripts branch on them.
@@ -118,6 +124,7 @@ _EXIT_BY_CODE = {
     ErrorCode.STORE_MISSING: 10,
     ErrorCode.DATABASE_MISSING: 10,
     ErrorCode.STORE_LOCKED: 11,
+    ErrorCode.NEVER_HOLDS: 1,
     ErrorCode.NEEDS_CONFIRMATION: 20,
 }
 

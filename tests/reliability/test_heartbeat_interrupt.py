@@ -107,6 +107,66 @@ def test_in_a_hook_that_takes_for_ever_it_is_saved_when_the_deadline_is_over(mem
     assert life(path, Clockwork(), every=50, beats=1).woke.beat == 6
 
 
+class Blocking(Clockwork):
+    """A plain function that waits for an answer: the loop does not get to run."""
+
+    def act(self, beat):
+        if beat.number == 7:
+            hit(signal.SIGTERM)
+            time.sleep(20)
+
+
+def test_in_a_plain_function_that_takes_for_ever_too(memory_folder):
+    path = memory_folder / "store.db"
+    code, said = end_of(*run(path, Blocking(), deadline=0.1))
+
+    assert (code, said) == (128 + signal.SIGTERM, ["ended", "interrupted", "7"])
+    # Had it been waited for, beat 7 would be there.
+    assert newest(path)[0] == [(6, "interrupted")]
+    assert life(path, Clockwork(), every=50, beats=1).woke.beat == 6
+
+
+class Stubborn(Clockwork):
+    """Keeps whatever comes, and goes on."""
+
+    def act(self, beat):
+        if beat.number == 7:
+            hit(signal.SIGTERM)
+            try:
+                time.sleep(20)
+            except BaseException:
+                kept.append(beat.number)
+
+    def integrate(self, beat):
+        assert beat.number != 7, "the next plain function of the same beat is not begun"
+
+
+kept: list[int] = []
+
+
+def test_a_function_that_keeps_the_exception_is_the_last_of_its_beat(memory_folder):
+    path = memory_folder / "store.db"
+    code, said = end_of(*run(path, Stubborn(), deadline=0.1))
+
+    assert (code, said) == (128 + signal.SIGTERM, ["ended", "interrupted", "7"])
+    assert newest(path)[0] == [(6, "interrupted")]
+
+
+def test_the_alarm_clock_of_the_application_is_left_alone(memory_folder):
+    rung = []
+    before = signal.signal(signal.SIGALRM, lambda *_: rung.append(1))
+    ours = signal.getsignal(signal.SIGALRM)
+    try:
+        life(memory_folder / "store.db", Clockwork(), every=50, beats=3)
+        assert signal.getsignal(signal.SIGALRM) is ours
+        signal.raise_signal(signal.SIGALRM)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert rung == [1]
+    life(memory_folder / "store.db", Clockwork(), every=50, beats=3)
+    assert signal.getsignal(signal.SIGALRM) is before
+
+
 def test_a_second_signal_ends_it_at_once(memory_folder):
     class Deaf(Clockwork):
         async def act(self, beat):
@@ -146,13 +206,16 @@ class HitWhileCaptured(Clockwork):
     def parts(self):
         return {**super().parts(), "late": holdfast.functions(self.capture, lambda _value: None)}
 
+    def sense(self, beat):
+        self.is_awake = True
+
     def capture(self):
-        if not self.hit:
+        if self.is_awake and not self.hit:
             self.hit = True
             hit(signal.SIGTERM)
         return
 
-    hit = False
+    is_awake = hit = False
 
 
 def test_while_all_parts_are_captured_that_save_is_whole_and_another_one_follows(memory_folder):

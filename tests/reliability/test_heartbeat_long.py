@@ -6,6 +6,7 @@ import asyncio
 import gc
 import itertools
 import os
+import threading
 import tracemalloc
 from datetime import UTC, datetime, timedelta
 
@@ -15,7 +16,9 @@ from tests.unit.agents.beats import Counting, beat, lives, resting
 import holdfast
 from holdfast.agents import Heartbeat
 from holdfast.backends.memory import MemoryBackend
+from holdfast.backends.processes import this_process
 from holdfast.backends.sqlite import SqliteBackend
+from holdfast.testing.faults import Fault, FaultyBackend
 
 HOUR = 3_600_000_000
 NOON = 1_800_000_000_000_000
@@ -114,7 +117,9 @@ def test_the_agents_database_is_compared_with_the_checkpoint_and_not_with_the_cl
     assert woke.reason == "restored"
 
 
-def test_a_clock_that_is_set_back_lets_no_two_heartbeats_write():
+@pytest.mark.skipif(not this_process("x").started, reason="this system has no /proc like Linux")
+@pytest.mark.parametrize("jump", [-HOUR, HOUR], ids=["back", "forward"])
+def test_a_clock_that_is_set_lets_no_second_heartbeat_live_beside_the_first(jump):
     clock = Clock()
 
     async def run():
@@ -122,24 +127,38 @@ def test_a_clock_that_is_set_back_lets_no_two_heartbeats_write():
             first = Heartbeat(Counting(), opened, interval=3600, trigger=holdfast.every(beats=1))
             running = asyncio.create_task(first.run())
             await resting(first, 1)
-            clock.now -= HOUR
-            # A lease that runs out an hour from now was not claimed for 30 seconds. So either this one is refused, or
-            # it has the session from here on, and the first one can only find out.
-            try:
-                second = await beat(Counting(), opened, 1)
-            except holdfast.ConflictError:
-                first.sleep()
-                await running
-                return await opened.session("heartbeat").checkpoint(), first
-            first.nudge()
-            with pytest.raises(holdfast.ConflictError) as lost:
-                await running
-            assert lost.value.code == "lease-lost"
-            return await opened.session("heartbeat").checkpoint(), second
+            clock.now += jump
+            with pytest.raises(holdfast.ConflictError) as refused:
+                await beat(Counting(), opened, 1)
+            assert refused.value.code == "lease-held"
+            first.sleep()
+            await running
+            return await opened.session("heartbeat").checkpoint(), first.life
 
-    newest, owner = asyncio.run(run())
-    assert owner.life is not None
-    assert owner.life.last == newest
+    newest, life = asyncio.run(run())
+    assert (life.status, life.last) == ("paused", newest)
+
+
+def test_a_heartbeat_whose_lease_cannot_be_renewed_ends_though_the_renewal_hangs():
+    faulty, goes_on = FaultyBackend(MemoryBackend()), threading.Event()
+    faulty.plan(Fault("renew", nth=None, before=goes_on.wait))
+
+    async def run():
+        async with holdfast.AsyncStore(faulty) as opened:
+            heartbeat = Heartbeat(
+                Counting(), opened, interval=3600, trigger=holdfast.every(beats=100), lease_seconds=1.0
+            )
+            # It rests for an hour: only the loss of the lease wakes it.
+            with pytest.raises(holdfast.ConflictError) as lost:
+                await heartbeat.run()
+            return lost.value, heartbeat.life, await opened.session("heartbeat").log()
+
+    try:
+        lost, life, saved = asyncio.run(run())
+    finally:
+        goes_on.set()
+    assert lost.code == "lease-lost"
+    assert (life.status, saved) == ("failed", [])
 
 
 class Heavy(Counting):

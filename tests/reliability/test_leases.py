@@ -14,6 +14,7 @@ import pytest
 from tests.reliability.crews import Crew
 
 import holdfast
+from holdfast.backends.processes import this_process
 from holdfast.errors import ConflictError, ErrorCode
 
 NAME = "heartbeat:s"
@@ -214,19 +215,32 @@ def test_a_holder_that_was_stopped_for_too_long_writes_nothing_more(
         assert mine.load() == {"n": 3}
 
 
-def test_a_holder_that_was_stopped_goes_on_where_nobody_took_its_place(
+def test_a_holder_that_was_stopped_for_longer_than_its_time_has_lost_it_though_nobody_took_its_place(
     store: holdfast.Store, start: Callable[[float], Process]
 ) -> None:
     holder = start(SHORT)
     stop(store, holder)
     time.sleep(1.5 * SHORT)
     os.kill(holder.pid, signal.SIGCONT)
+    assert holder.save(1) == "lease-lost"
+    with claim_when_over(store) as held:
+        assert store.session("s", lease=held).save({"n": 2}).seq == 1
+
+
+@pytest.mark.parametrize("jump", [-3600, 40, 3600])
+def test_a_clock_that_jumps_gives_no_second_holder_beside_one_that_is_alive(
+    store: holdfast.Store, start: Callable[[float], Process], jump: int
+) -> None:
+    if not this_process("x").started:
+        pytest.skip("this system has no /proc like Linux")
+    holder = start(LONG)
+    jumped = holdfast.Store(store._backend, clock=lambda: time.time_ns() // 1000 + jump * 1_000_000)
+    assert is_held(jumped)
     assert holder.save(1) == "saved 1"
-    deadline = time.monotonic() + PATIENCE
-    while (lease := store._backend.lease(NAME)) is None or lease.until <= time.time_ns() // 1000:
-        assert time.monotonic() < deadline, "it is not renewed"
-        time.sleep(0.01)
-    assert is_held(store)
+    os.kill(holder.pid, signal.SIGKILL)
+    os.waitid(os.P_PID, holder.pid, os.WEXITED | os.WNOWAIT)
+    # Of a process that has ended no clock has to be asked.
+    assert not is_held(jumped)
 
 
 def test_stores_with_leases_are_verified_repaired_copied_and_backed_up(tmp_path: Path, target: str) -> None:

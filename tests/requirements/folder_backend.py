@@ -130,20 +130,23 @@ class FolderBackend:
                 if planned is None or self._write(self._count + 1, ormsgpack.packb(planned)):
                     return self._catch_up()
 
-    def claim(self, name: str, holder: Holder, seconds: float, *, at: int) -> Lease:
-        length, now = leasing.microseconds(seconds), leasing.ticking(at)
+    def claim(self, name: str, holder: Holder, seconds: float, *, at: int, ticks: int) -> Lease:
+        length, now, ticked = leasing.microseconds(seconds), leasing.ticking(at), leasing.ticking(ticks)
 
         def make(view: View) -> Lease:
-            leasing.check_free(view.leases.get(name), holder, at=now())
-            return leasing.taken(name, holder, length, epoch=view.lease_epoch + 1, at=now())
+            leasing.check_free(view.leases.get(name), holder, at=now(), ticks=ticked())
+            epoch = view.lease_epoch + 1
+            return leasing.taken(name, holder, length, epoch=epoch, at=now(), ticks=ticked())
 
         return self._put_lease(name, make)
 
-    def renew(self, lease: Lease, seconds: float, *, at: int) -> Lease:
-        length, now = leasing.microseconds(seconds), leasing.ticking(at)
-        return self._put_lease(
-            lease.name, lambda view: leasing.renewed(view.leases.get(lease.name), lease, length, at=now())
-        )
+    def renew(self, lease: Lease, seconds: float, *, at: int, ticks: int) -> Lease:
+        length, now, ticked = leasing.microseconds(seconds), leasing.ticking(at), leasing.ticking(ticks)
+
+        def make(view: View) -> Lease:
+            return leasing.renewed(view.leases.get(lease.name), lease, length, at=now(), ticks=ticked())
+
+        return self._put_lease(lease.name, make)
 
     def _put_lease(self, name: str, make: Callable[[View], Lease]) -> Lease:
         made: list[Lease] = []

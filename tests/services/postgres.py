@@ -8,6 +8,7 @@
 It listens on a unix socket and on 127.0.0.1, and asks for a password (scram) on both; only its superuser may use
 the socket without one. PostgreSQL refuses to run as root, so root runs it as another user. Whatever ends this
 process, the server ends with it: a guard process holds the other end of a pipe and acts when the pipe closes.
+The data of one without fsync lies in memory where there is room: making a table is making files.
 
 `python -m tests.services.postgres` runs one until its standard input ends, and prints its URL.
 """
@@ -60,8 +61,18 @@ _ORDINARY: Mapping[str, object] = {
     "dynamic_shared_memory_type": "mmap",
 }
 
-# For tests that never pull the plug: nothing waits for a disk.
-_FAST: Mapping[str, object] = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "on"}
+# For tests that never pull the plug: nothing waits for a disk. The log stays small, because it may lie in memory.
+_FAST: Mapping[str, object] = {
+    "fsync": "off",
+    "full_page_writes": "off",
+    "synchronous_commit": "on",
+    "max_wal_size": "256MB",
+}
+
+_MEMORY = Path("/dev/shm")
+
+# Each of up to eight test processes has a server, of some hundred megabytes at its largest.
+_ROOM = 8 * 2**30
 
 _ACCESS = """\
 local all postgres trust
@@ -75,7 +86,7 @@ _GUARD = """
 read -r farewell && exit
 kill -QUIT "$1"
 for _ in 1 2 3 4 5 6 7 8 9 10; do kill -0 "$1" 2>/dev/null || break; sleep 0.2; done
-rm -rf "$2"
+rm -rf "$2" "$3"
 """
 
 
@@ -116,6 +127,7 @@ class Server:
     programs: Path | None = None
     folder: Path = field(init=False, repr=False)
     port: int = field(init=False, repr=False)
+    _in_memory: Path | None = field(init=False, repr=False, default=None)
     _account: pwd.struct_passwd | None = field(init=False, repr=False, default=None)
     _process: subprocess.Popen[bytes] | None = field(init=False, repr=False, default=None)
     _guard: subprocess.Popen[bytes] | None = field(init=False, repr=False, default=None)
@@ -209,7 +221,15 @@ class Server:
         os.close(held_by_family)
         self._family = end_of_family
         self._guard = subprocess.Popen(
-            ["/bin/sh", "-c", _GUARD, "guard", str(self._process.pid), str(self.folder)],
+            [
+                "/bin/sh",
+                "-c",
+                _GUARD,
+                "guard",
+                str(self._process.pid),
+                self.folder,
+                self._in_memory or self.folder,
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             start_new_session=True,
@@ -236,7 +256,12 @@ class Server:
             # Nothing of it will be read again: no checkpoint is needed.
             self._end(signal.SIGQUIT)
         self._free_memory()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self._remove_folders()
+
+    def _remove_folders(self) -> None:
+        for folder in (self._in_memory, self.folder):
+            if folder is not None:
+                shutil.rmtree(folder, ignore_errors=True)
 
     def _free_memory(self) -> None:
         """Give back the piece of shared memory by which a killed server would have been known to the next one."""
@@ -271,10 +296,18 @@ class Server:
                 self._account = pwd.getpwnam("nobody")
                 os.chown(self.folder, self._account.pw_uid, self._account.pw_gid)
                 self._bring_programs_near()
+            self._find_memory()
             self._make_cluster()
         except BaseException:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            self._remove_folders()
             raise
+
+    def _find_memory(self) -> None:
+        """Put the data in memory, and nothing else: programs may not run there."""
+        if not self.fsync and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free >= _ROOM:
+            self._in_memory = Path(tempfile.mkdtemp(prefix="holdfast-pg-", dir=_MEMORY))
+            self._give(self._in_memory)
+            Path(self._data).symlink_to(self._in_memory)
 
     def _bring_programs_near(self) -> None:
         """Copy the installation where the account cannot reach it, as in a clone under root's home."""

@@ -161,7 +161,7 @@ def test_it_ends_with_the_process_that_started_it(require):
         "import os, signal\n"
         "from tests.services.postgres import Server\n"
         "server = Server(fsync=False).__enter__()\n"
-        "print(server.pid, server.folder, flush=True)\n"
+        "print(server.pid, server.folder, os.path.realpath(server.folder / 'data'), flush=True)\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     # The guard inherits standard error: reading that to its end waits until the guard has done its work.
@@ -173,9 +173,10 @@ def test_it_ends_with_the_process_that_started_it(require):
         cwd=Path(__file__).parents[2],
     )
     assert done.returncode == -signal.SIGKILL, done.stderr
-    pid, folder = done.stdout.split()
+    pid, folder, data = done.stdout.split()
     assert not runs(int(pid))
     assert not Path(folder).exists()
+    assert not Path(data).exists()
 
 
 def test_a_second_installation_can_be_chosen(require):

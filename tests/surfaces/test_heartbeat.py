@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -29,6 +30,18 @@ class Sleepy(HeartbeatAgent):
         if beat.number % 3 == 0:
             beat.sleep("tired")
 
+class Same(HeartbeatAgent):
+    def act(self, beat):
+        raise ValueError("the same")
+
+class Wrong(HeartbeatAgent):
+    def act(self):
+        pass
+
+class Unwilling(HeartbeatAgent):
+    def wake(self, report):
+        raise ValueError("five more minutes")
+
 class Fragile(HeartbeatAgent):
     def __init__(self):
         raise RuntimeError("not today")
@@ -49,6 +62,7 @@ def program(tmp_path):
         "from holdfast.agents import HeartbeatAgent\nclass Only(HeartbeatAgent): pass\n", encoding="utf-8"
     )
     (tmp_path / "wrong.py").write_text("import no_such_library\n", encoding="utf-8")
+    (tmp_path / "broken.py").write_text("x = 1\n\ndef f(:\n", encoding="utf-8")
     (tmp_path / "worse.py").write_text("x = 1 / 0\n", encoding="utf-8")
 
     def run(*words, **env):
@@ -122,10 +136,16 @@ def test_an_agent_is_a_class_an_instance_a_function_or_alone_in_its_module(progr
         ("nowhere:Nobody", "there is no module 'nowhere'", "where the file is"),
         ("agents:Quite", "agents has no 'Quite'", "did you mean Quiet?"),
         ("agents:number", "agents:number is a int and no agent", "HeartbeatAgent"),
-        ("agents", "agents has 5 agents", "name one of: agents:Quiet"),
+        ("agents", "agents has 8 agents", "name one of: agents:Quiet"),
+        ("agents.py:Quiet", "there is no module 'agents.py'", "did you mean agents:Quiet?"),
+        ("alone.py", "there is no module 'alone.py'", "did you mean alone?"),
+        ("./agents.py:Quiet", "'./agents.py:Quiet' does not name an agent", "did you mean agents:Quiet?"),
+        ("agents.Quiet", "there is no module 'agents.Quiet'", "did you mean agents:Quiet?"),
+        ("agents.Quite", "there is no module 'agents.Quite'", "where the file is"),
+        ("broken", "importing broken failed: SyntaxError: invalid syntax (broken.py:3)", "DEBUG"),
         (
             "wrong:Agent",
-            "importing wrong failed: ModuleNotFoundError: No module named 'no_such_library'",
+            "importing wrong failed: ModuleNotFoundError: No module named 'no_such_library' (wrong.py:1)",
             "DEBUG",
         ),
         ("worse", "importing worse failed: ZeroDivisionError: division by zero (worse.py:1)", "DEBUG"),
@@ -163,7 +183,43 @@ def test_too_many_failures_end_it_with_exit_1_and_the_errors_are_shown(program):
     done = program("heartbeat", "run", "agents:Broken", "--interval", "0")
     assert done.returncode == 1
     assert "slept: failed at beat 5 after 5 beats" in done.stdout
+    assert "5 beats in a row ended in an error, the last in ValueError: beat 5 is too much" in done.stdout
     assert done.stderr.count("ValueError: beat ") == 5
+    assert done.stderr.count("Traceback") == 1
+
+
+def test_what_never_worked_does_not_end_with_0(program, tmp_path):
+    same = program("heartbeat", "run", "agents:Same", "--interval", "0", "--max-beats", "2")
+    assert same.returncode == 1
+    assert "every beat ended in an error, the last in ValueError: the same" in same.stdout
+    wrong = program("heartbeat", "run", "agents:Wrong", "--max-beats", "2", "--session", "wrong")
+    assert wrong.returncode == 2
+    assert "Wrong.act() cannot be called" in wrong.stderr
+    assert "write def act(self, beat)" in wrong.stderr
+    unwilling = program("heartbeat", "run", "agents:Unwilling", "--once", "--session", "unwilling")
+    assert unwilling.returncode == 7
+    assert "wake() of Unwilling failed: ValueError: five more minutes" in unwilling.stderr
+    with holdfast.open(tmp_path / ".holdfast") as store:
+        assert [(each.id, each.agent) for each in store.sessions()] == [("heartbeat", "agent")]
+
+
+def test_what_people_do_in_the_session_while_it_sleeps_is_what_it_wakes_up_with(program, tmp_path):
+    (tmp_path / "x.json").write_text('{"x": 1}', encoding="utf-8")
+    program("heartbeat", "--max-beats", "6", "--interval", "0", "--every", "2", "--session", "r")
+    listed = program("list", "--session", "r", "--json")
+    assert [each["step"] for each in json.loads(listed.stdout)["checkpoints"]] == [6, 6, 4, 2]
+    assert program("restore", "#2", "--session", "r").returncode == 0
+    assert "woke: restored beat 4 from" in program("heartbeat", "--once", "--session", "r").stdout
+    assert program("create", "a note", "--session", "r").returncode == 0
+    assert "woke: restored beat 5 from" in program("heartbeat", "--once", "--session", "r").stdout
+    assert program("create", "not its own", "--session", "r", "--state", "x.json").returncode == 0
+    woken = program("heartbeat", "--once", "--session", "r").stdout
+    assert "woke: restored beat 6 from" in woken
+    assert "passed over, with none of its parts: #9 ('not its own')" in woken
+    program("create", "mine", "--session", "mine", "--state", "x.json")
+    refused = program("heartbeat", "--once", "--session", "mine")
+    assert (refused.returncode, refused.stdout) == (7, "")
+    assert "session 'mine' is not that of an agent" in refused.stderr
 
 
 def test_the_session_is_the_one_that_is_typed_or_set_and_never_the_one_that_everybody_is_in(
@@ -183,6 +239,11 @@ def test_a_life_begins_from_an_older_checkpoint_if_one_is_named(program):
     assert "woke: restored beat 2 from" in done.stdout
     missing = program("heartbeat", "--once", "--from", "#99")
     assert missing.returncode == 4
+    # As it is, and not in the session that everybody is in.
+    (command,) = re.findall(r"hint: (holdfast list.*) shows what there is", missing.stderr)
+    assert command == "holdfast list --session heartbeat"
+    assert program(*command.split()[1:]).returncode == 0
+    assert "The session  [default: heartbeat]" in program("heartbeat", "--help").stdout
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

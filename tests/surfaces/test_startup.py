@@ -44,11 +44,12 @@ def test_opening_a_small_store_and_loading_costs_at_most_eight_starts_of_python(
     assert starts(LOAD.format(path=path)) <= 8
 
 
-@pytest.mark.parametrize("command", ["list", "show"])
+@pytest.mark.parametrize("command", ["list", "show", "diff"])
 def test_a_hot_command_costs_at_most_eight_starts_of_python(starts, tmp_path, command):
     path = str(tmp_path / "store")
     with holdfast.open(path) as store:
         store.session().save({"step": 1, "notes": ["small"]}, "a small one")
+        store.session().save({"step": 2, "notes": ["small"]}, "another one")
     assert starts(f"import sys; sys.argv = ['holdfast', {command!r}, '--store', {path!r}]\n" + PROGRAM) <= 8
 
 

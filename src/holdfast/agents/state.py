@@ -83,6 +83,14 @@ class AgentState:
     status: Status = "running"
     metadata: Json = field(default_factory=dict)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set a field. What is none would be saved by nobody, so it is refused; names with an underscore are free."""
+        if not name.startswith("_") and not hasattr(type(self), name):
+            names = self.__dataclass_fields__.keys()
+            if name not in names:
+                raise _unknown(type(self).__name__, name, list(names))
+        object.__setattr__(self, name, value)
+
     def to_dict(self) -> dict[str, Any]:
         """All fields as plain data, the time as ISO text; nothing in it is shared with this object."""
         data = {each.name: copy.deepcopy(getattr(self, each.name)) for each in dataclasses.fields(self)}
@@ -98,7 +106,7 @@ class AgentState:
             InvalidInputError: A key is no field, or a value is not of its field's type; the message names it.
         """
         if not isinstance(data, Mapping):
-            raise _refused("AgentState.from_dict takes a dict", data, "pass what to_dict() returned")
+            raise _refused("what AgentState.from_dict is given", data, "pass a dict, as to_dict() returns it")
         checked = {_known(name): _fitting(name, value) for name, value in data.items()}
         return cls(**copy.deepcopy(checked))
 
@@ -219,12 +227,16 @@ def _known(name: Any) -> str:
     names = [each.name for each in dataclasses.fields(AgentState)]
     if name in names:
         return str(name)
+    raise _unknown("AgentState", name, names)
+
+
+def _unknown(owner: str, name: Any, names: list[str]) -> InvalidInputError:
     from holdfast.settings.near import close_names, did_you_mean
 
     near = close_names(str(name), names)
     hint = did_you_mean(near) or "metadata and memory_contents take anything of your own"
-    raise InvalidInputError(
-        f"AgentState has no field {name!r}",
+    return InvalidInputError(
+        f"{owner} has no field {name!r}",
         code=ErrorCode.BAD_ARGUMENT,
         hint=hint,
         field=str(name),

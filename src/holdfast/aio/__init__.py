@@ -10,8 +10,9 @@ An operation that was started is finished even if the task that awaits it is can
 from __future__ import annotations
 
 from holdfast.aio.document import AsyncDocument
+from holdfast.aio.lease import AsyncHeldLease
 from holdfast.aio.opening import aopen
 from holdfast.aio.session import AsyncSession
 from holdfast.aio.store import AsyncStore
 
-__all__ = ["AsyncDocument", "AsyncSession", "AsyncStore", "aopen"]
+__all__ = ["AsyncDocument", "AsyncHeldLease", "AsyncSession", "AsyncStore", "aopen"]

@@ -13,21 +13,27 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
 import anyio.to_thread
 
+from holdfast.aio.lease import AsyncHeldLease, Claiming
 from holdfast.aio.session import AsyncSession
 from holdfast.aio.thread import in_thread
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.history.keep import Keep
+from holdfast.objects.diffing.diff import Diff
 from holdfast.objects.registry import C, Upgrade
 from holdfast.storage.ports import Backend
 from holdfast.storage.records import StoreStats
+from holdfast.store.archives.limits import ArchiveLimits
+from holdfast.store.archives.report import ImportReport
 from holdfast.store.collecting import GcReport
 from holdfast.store.composition import system_clock
 from holdfast.store.copying import CopyReport
+from holdfast.store.figures import MetricsSnapshot
 from holdfast.store.forgetting import ForgetReport
+from holdfast.store.leases import OnLost
 from holdfast.store.loading import AsyncEachState
 from holdfast.store.repairing import RepairReport
 from holdfast.store.session import Ref
@@ -87,9 +93,31 @@ class AsyncStore:
         project: str | None = None,
         branch: str = "main",
         keep: Keep | None = None,
+        lease: AsyncHeldLease | None = None,
+        export_dir: str | Path | bool | None = None,
+        export_format: str = "json.gz",
     ) -> AsyncSession:
         """See `Store.session`. Not awaited: nothing is read or written until the session is used."""
-        return AsyncSession(self._store.session(id, agent=agent, project=project, branch=branch, keep=keep))
+        held = lease._lease if isinstance(lease, AsyncHeldLease) else lease
+        return AsyncSession(
+            self._store.session(
+                id,
+                agent=agent,
+                project=project,
+                branch=branch,
+                keep=keep,
+                lease=held,
+                export_dir=export_dir,
+                export_format=export_format,
+            )
+        )
+
+    def lease(self, name: str, *, seconds: float = 30.0, on_lost: OnLost | None = None) -> Claiming:
+        """See `Store.lease`: `async with store.lease("heartbeat:x") as held`, or await it and `release` it yourself.
+
+        `on_lost` is called in a thread of its own, with the HeldLease; tasks can await `wait_lost` instead.
+        """
+        return Claiming(partial(self._store.lease, name, seconds=seconds, on_lost=on_lost))
 
     async def sessions(self, *, agent: str | None = None, project: str | None = None) -> list[SessionInfo]:
         """See `Store.sessions`."""
@@ -150,6 +178,16 @@ class AsyncStore:
         """See `Store.load_each`: `async for state in store.load_each(found)`."""
         return AsyncEachState(self._store._state_pages(checkpoints), in_thread, anyio.Lock())
 
+    async def diff(
+        self, a: Checkpoint, b: Checkpoint, *, path: str | None = None, whole: bool = False
+    ) -> Diff:
+        """See `Store.diff`."""
+        return await in_thread(partial(self._store.diff, a, b, path=path, whole=whole))
+
+    def json_form(self, state: Any) -> Any:
+        """See `Store.json_form`. Not awaited: nothing is read or written."""
+        return self._store.json_form(state)
+
     def watch(
         self, *, after: Checkpoint | None = None, session: str | None = None, timeout: float | None = None
     ) -> AsyncIterator[Checkpoint]:
@@ -198,6 +236,14 @@ class AsyncStore:
         """See `Store.stats`."""
         return await in_thread(self._store.stats)
 
+    def metrics(self) -> MetricsSnapshot:
+        """See `Store.metrics`. Not awaited: nothing is read or written."""
+        return self._store.metrics()
+
+    def collector(self) -> Any:
+        """See `Store.collector`. Not awaited: nothing is read or written."""
+        return self._store.collector()
+
     async def backup(self, path: str | Path) -> Path:
         """See `Store.backup`."""
         return await in_thread(partial(self._store.backup, path))
@@ -214,6 +260,22 @@ class AsyncStore:
         other = target._store if isinstance(target, AsyncStore) else target
         return await in_thread(
             partial(self._store.copy_to, other, sessions=sessions, dry_run=dry_run, progress=progress)
+        )
+
+    async def import_(
+        self,
+        path: str | Path | BinaryIO,
+        *,
+        session: str | None = None,
+        limits: ArchiveLimits | None = None,
+        dry_run: bool = False,
+        progress: Callable[[str, int], None] | None = None,
+    ) -> ImportReport:
+        """See `Store.import_`. `progress` is called in a worker thread."""
+        return await in_thread(
+            partial(
+                self._store.import_, path, session=session, limits=limits, dry_run=dry_run, progress=progress
+            )
         )
 
     async def close(self) -> None:

@@ -6,12 +6,11 @@ transaction, or with a condition on the epoch that was read. `holdfast.backends.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from holdfast.backends.processes import is_gone
+from holdfast.backends.processes import are_in_one_place, boot_ticks, is_gone
 from holdfast.errors import ConflictError, ErrorCode, InvalidInputError
 from holdfast.storage.leasing import Fence, Holder, Lease
 
@@ -40,37 +39,49 @@ def microseconds(seconds: float) -> int:
 
 
 def ticking(at: int) -> Callable[[], int]:
-    """A clock that goes on from a time given by the caller.
+    """A clock that goes on from a time given by the caller, of whichever clock.
 
     Whoever waits for a lock before it looks at a lease must not look with the time from before: a lease that was
     renewed meanwhile would run out too far in the future, as if the clock had been set back.
     """
-    began = time.monotonic_ns()
-    return lambda: at + (time.monotonic_ns() - began) // 1000
+    began = boot_ticks()
+    return lambda: at + boot_ticks() - began
 
 
-def check_free(current: Lease | None, holder: Holder, *, at: int) -> None:
+def check_free(current: Lease | None, holder: Holder, *, at: int, ticks: int) -> None:
     """Refuse a claim of a lease that somebody holds.
 
     Raises:
         ConflictError: Somebody does (`lease-held`).
     """
-    if current is None or current.holder.id == holder.id or is_over(current, at) or is_gone(current.holder):
+    if current is None or current.holder.id == holder.id:
         return
-    raise lease_held(current, at=at)
+    left = time_left(current, holder, at=at, ticks=ticks)
+    if left and not is_gone(current.holder):
+        raise lease_held(current, left)
 
 
-def is_over(lease: Lease, at: int) -> bool:
-    """Whether the time of a lease has run out, or cannot be believed."""
-    return lease.until <= at or lease.until - at > TOO_FAR * lease.length
+def time_left(lease: Lease, claimant: Holder, *, at: int, ticks: int) -> int:
+    """For how many microseconds more others have to wait for a lease; 0 where its time is over, or cannot be believed.
+
+    Who is on the holder's own machine counts by the clock that both have and that nobody sets: a live process does not
+    lose its lease because the time was corrected. Everybody else counts by the store's clock.
+    """
+    if are_in_one_place(lease.holder, claimant):
+        left = lease.ticks + lease.length - ticks
+        if left <= TOO_FAR * lease.length:
+            return max(0, left)
+        # Not of this boot, whatever its id says: a machine that was brought back as it was once has the same again.
+    left = lease.until - at
+    return max(0, left) if left <= TOO_FAR * lease.length else 0
 
 
-def taken(name: str, holder: Holder, length: int, *, epoch: int, at: int) -> Lease:
+def taken(name: str, holder: Holder, length: int, *, epoch: int, at: int, ticks: int) -> Lease:
     """The lease that a claim makes."""
-    return Lease(name, holder, epoch, since=at, until=at + length, length=length)
+    return Lease(name, holder, epoch, since=at, until=at + length, length=length, ticks=ticks)
 
 
-def renewed(current: Lease | None, lease: Lease, length: int, *, at: int) -> Lease:
+def renewed(current: Lease | None, lease: Lease, length: int, *, at: int, ticks: int) -> Lease:
     """The lease that a renewal makes.
 
     Raises:
@@ -78,7 +89,7 @@ def renewed(current: Lease | None, lease: Lease, length: int, *, at: int) -> Lea
     """
     if current is None or not is_same(current, lease):
         raise lease_lost(lease.fence, current)
-    return current._replace(until=at + length, length=length)
+    return current._replace(until=at + length, length=length, ticks=ticks)
 
 
 def is_same(current: Lease, lease: Lease) -> bool:
@@ -101,16 +112,15 @@ def is_named_after(name: str, session: str) -> bool:
     return name.partition(":")[2] == session
 
 
-def lease_held(current: Lease, *, at: int) -> ConflictError:
-    """Somebody holds the lease that was to be claimed."""
-    left = max(0, current.until - at) / 1_000_000
+def lease_held(current: Lease, left: int) -> ConflictError:
+    """Somebody holds the lease that was to be claimed, for so many microseconds more."""
     pid, host = current.holder.pid, _shown_host(current.holder)
     return ConflictError(
         f"{current.name!r} is held by process {pid} on {host}, since {_shown(current.since)} and until "
         f"{_shown(current.until)} unless it goes on",
         code=ErrorCode.LEASE_HELD,
-        hint=f"stop that process (on {host}: kill {pid}), or try again in {left:.0f} s: if it has died, its lease has "
-        "run out by then",
+        hint=f"stop that process (on {host}: kill {pid}), or try again in {left / 1_000_000:.0f} s: if it has died, "
+        "its lease has run out by then",
         **_described(current),
     )
 

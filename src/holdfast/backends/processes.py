@@ -4,12 +4,16 @@ A process number says nothing by itself: the same number means another process a
 another container, and once the first one has ended. So a holder also says under which boot and in which namespaces it
 runs, and when it was started. Only where all of that can be compared is a process ever called gone; everywhere else,
 as on systems without `/proc`, others wait until its lease has run out.
+
+The same place has one clock that counts from its boot, also while the machine sleeps, and that nobody sets: processes
+there can compare what it said.
 """
 
 from __future__ import annotations
 
 import os
 import socket
+import time
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +25,14 @@ _STARTED: Final = 19
 """Where they stand after the name of the program; the manual counts from 1, and two fields come before."""
 _ENDED: Final = ("Z", "X", "x")
 """Of a process that has ended, and that its parent has not asked about yet."""
+_BOOT_CLOCK: Final[int | None] = getattr(time, "CLOCK_BOOTTIME", None)
+
+
+def boot_ticks() -> int:
+    """The clock of this machine that nobody sets, in microseconds."""
+    if _BOOT_CLOCK is None:
+        return time.monotonic_ns() // 1000
+    return time.clock_gettime_ns(_BOOT_CLOCK) // 1000
 
 
 def this_process(claim: str) -> Holder:
@@ -34,9 +46,15 @@ def this_process(claim: str) -> Holder:
     return Holder(claim, f"{host}/{place}", pid, stat[_STARTED])
 
 
+def are_in_one_place(holder: Holder, other: Holder) -> bool:
+    """Whether two holders certainly have the same boot clock: the same boot of one machine, in the same namespaces."""
+    place = _place_of(holder)
+    return bool(place) and place == _place_of(other)
+
+
 def is_gone(holder: Holder) -> bool:
     """Whether a holder is a process of this machine, in our own namespaces, that has certainly ended."""
-    place = holder.host.partition("/")[2]
+    place = _place_of(holder)
     if not place or not holder.started or not 0 < holder.pid < 1 << 31 or place != _place():
         return False
     try:
@@ -55,8 +73,13 @@ def is_gone(holder: Holder) -> bool:
     return stat[_STATE] in _ENDED and not _has_threads(holder.pid)
 
 
+def _place_of(holder: Holder) -> str:
+    # What the machine is called says nothing: containers of one machine have names of their own.
+    return holder.host.partition("/")[2]
+
+
 def _place() -> str:
-    """The boot of this machine and the namespaces that process numbers and start times count in; empty if unknown."""
+    """The boot of this machine and the namespaces that process numbers and clocks count in; empty if unknown."""
     try:
         # In a container that sees the host's /proc the numbers there are not ours.
         if str((_PROC / "self").readlink()) != str(os.getpid()):

@@ -23,10 +23,10 @@ from holdfast.settings.near import close_names, did_you_mean
 EXIT_CODES = {
     0: "done",
     1: "ran, and the answer is no (verify found damage, an import left threads out, the demo lost a step, "
-    "a heartbeat failed)",
+    "a heartbeat failed, bisect or grep found nothing)",
     2: "the command line or its input cannot be used",
     4: "nothing there: session, branch, checkpoint, or nothing matched the filters",
-    5: "conflict: another writer was first",
+    5: "conflict: another writer was first, or both sides of a merge changed the same",
     6: "not supported by this version or in this place",
     7: "the program and the stored state do not fit",
     8: "the disk, the store or the output failed",

@@ -34,10 +34,11 @@ def named_agent(text: str) -> HeartbeatAgent:
 
     if not _NAME.fullmatch(text):
         raise _refused(
-            f"{text!r} does not name an agent", "write MODULE:NAME, such as scout:Scout for scout.py"
+            f"{text!r} does not name an agent",
+            _meant(text) or "write MODULE:NAME, such as scout:Scout for scout.py",
         )
     name, _, attribute = text.partition(":")
-    module = _imported(name)
+    module = _imported(name, attribute)
     found = _attribute(module, attribute) if attribute else _only_agent(module)
     made = found
     if isinstance(found, type) or inspect.isroutine(found):
@@ -54,7 +55,14 @@ def named_agent(text: str) -> HeartbeatAgent:
     return made
 
 
-def _imported(name: str) -> ModuleType:
+def _meant(text: str) -> str:
+    """The agent of a file that was named by its path; empty where it is something else."""
+    path, colon, attribute = text.partition(":")
+    name = path.removeprefix("./").removesuffix(".py").replace("/", ".")
+    return f"did you mean {name}{colon}{attribute}?" if _NAME.fullmatch(f"{name}{colon}{attribute}") else ""
+
+
+def _imported(name: str, attribute: str) -> ModuleType:
     folder = os.getcwd()  # noqa: PTH109 - no pathlib at start
     if folder not in sys.path:
         # First, as `python -m` has it: the user's own module wins over one of the same name that is installed.
@@ -65,12 +73,24 @@ def _imported(name: str) -> ModuleType:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
             raise _refused(
                 f"there is no module {name!r} in this folder, or among those that are installed",
-                "run the command where the file is: scout:Scout is class Scout of scout.py",
+                _meant_within(name, attribute)
+                or "run the command where the file is: scout:Scout is class Scout of scout.py",
             ) from error
         raise _failed(f"importing {name} failed", error) from error
     except Exception as error:
         # As above.
         raise _failed(f"importing {name} failed", error) from error
+
+
+def _meant_within(name: str, attribute: str) -> str:
+    """Where the module is there, and what was written behind its name with a dot is not one: what was meant."""
+    parent, _, last = name.rpartition(".")
+    module = sys.modules.get(parent)
+    if module is None:
+        return ""
+    if last == "py":
+        return f"did you mean {parent}{':' * bool(attribute)}{attribute}?"
+    return f"did you mean {parent}:{last}?" if hasattr(module, last) else ""
 
 
 def _attribute(module: ModuleType, path: str) -> Any:
@@ -112,13 +132,18 @@ def _only_agent(module: ModuleType) -> Any:
 
 
 def _failed(what: str, error: BaseException) -> InvalidInputError:
-    # The innermost place: the line of the user's code that raised.
-    trace, place = error.__traceback__, ""
+    # The innermost place: the line of the user's code that raised, or that cannot be read.
+    trace, file, line, said = error.__traceback__, "", 0, str(error)
     while trace is not None:
-        place = f" ({os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno})"  # noqa: PTH119 - as above
+        # Not those of the import itself.
+        if not trace.tb_frame.f_code.co_filename.startswith("<frozen"):
+            file, line = trace.tb_frame.f_code.co_filename, trace.tb_lineno
         trace = trace.tb_next
+    if isinstance(error, SyntaxError) and error.filename:
+        file, line, said = error.filename, error.lineno or 0, error.msg
+    place = f" ({os.path.basename(file)}:{line})" if file else ""  # noqa: PTH119 - as above
     return _refused(
-        f"{what}: {type(error).__name__}: {error}{place}", "HOLDFAST_DEBUG=1 shows the whole traceback"
+        f"{what}: {type(error).__name__}: {said}{place}", "HOLDFAST_DEBUG=1 shows the whole traceback"
     )
 
 

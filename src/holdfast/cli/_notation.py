@@ -11,9 +11,9 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from holdfast.cli._tagged import integer_text, member_order, plain_text, type_name, zone_name
 from holdfast.cli._terminal import escape_controls, text_width
 from holdfast.record import Record
+from holdfast.store.tagging import integer_text, member_order, plain_text, type_name, zone_name
 
 _MAX_MARGIN = 32
 """Levels that are indented further; beyond, the margin would be all there is to see."""

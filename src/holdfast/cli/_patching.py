@@ -17,9 +17,9 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from typing import Any, NoReturn
 
-from holdfast.cli._suggest import close_names, did_you_mean
 from holdfast.errors import ConflictError, ErrorCode, InvalidInputError
 from holdfast.record import Record
+from holdfast.settings.near import close_names, did_you_mean
 
 _MEMBERS = {
     "add": ("path", "value"),

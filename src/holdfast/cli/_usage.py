@@ -19,6 +19,8 @@ HABITS = {
     "checkout": ["switch", "restore"],
     "co": ["switch", "restore"],
     "reset": ["restore"],
+    "rebase": ["merge"],
+    "pull": ["merge"],
     "revert": ["undo", "restore"],
     "rollback": ["undo", "restore"],
     "commit": ["create"],
@@ -27,7 +29,6 @@ HABITS = {
     "add": ["create"],
     "status": ["show"],
     "cat": ["show"],
-    "history": ["timeline"],
     "reflog": ["undo --list"],
     "graph": ["tree"],
     "branches": ["branch"],
@@ -42,12 +43,6 @@ HABITS = {
 }
 """Words of other programs, and the commands that do the same here."""
 
-_MISSING = {
-    "diff": "there is no diff yet; side by side: holdfast show REF --state for each of the two, and your own diff",
-    "merge": "there is no merge yet; holdfast restore REF brings the state of another branch here",
-}
-"""Words that people try and that no command stands for yet, with what there is."""
-
 _REFUSED = re.compile(
     r"^(?P<value>.+?) (?:is not a valid|is not in the range|is not one of|is not a)\b", re.DOTALL
 )
@@ -58,8 +53,6 @@ _EXTRA = re.compile(r"^got unexpected extra arguments? \((?P<words>.*)\)$", re.D
 
 def habit(name: str) -> tuple[list[str], str]:
     """The commands that a word of another program stands for, and a hint that says so; nothing for any other word."""
-    if name in _MISSING:
-        return [], _MISSING[name]
     meant = HABITS.get(name, [])
     commands = " or ".join(f"holdfast {each}" for each in meant)
     return meant, f"did you mean {commands}?" if meant else ""

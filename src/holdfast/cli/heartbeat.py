@@ -77,10 +77,11 @@ def command(settings: Settings, *, words: tuple[str, ...], **given: Any) -> int:
             raise click.UsageError("--once and --max-beats both say when to end: give one")
         given["max_beats"] = 1
     # Before the store is made: what cannot run must not leave an empty one behind.
+    from holdfast.agents.heartbeat.checking import checked_agent
     from holdfast.agents.heartbeat.pulse import Pulse
     from holdfast.cli._naming_agents import named_agent
 
-    agent = Pulse() if name is None else named_agent(name)
+    agent = Pulse() if name is None else checked_agent(named_agent(name))
     with open_or_make(settings.store, durability=settings.durability, compress=settings.compress) as (
         store,
         made,
@@ -88,6 +89,11 @@ def command(settings: Settings, *, words: tuple[str, ...], **given: Any) -> int:
         if made:
             settings.say(f"{made} {escape_controls(store.url)}")
         return asyncio.run(_run(settings, store, agent, given))
+
+
+for _option in command.shared:
+    if _option.name == "session":
+        _option.help = "The session  [default: heartbeat]"
 
 
 def _name(words: tuple[str, ...]) -> str | None:
@@ -110,6 +116,10 @@ async def _run(settings: Settings, store: Store, agent: Any, given: dict[str, An
         settings=holdfast.Settings.load(settings.config, store=settings.store),
         resume=given["ref"],
     )
+
+    # In every hint: whoever pastes a command means the session that this was about.
+    settings.session = heartbeat.session
+    settings.typed.add("session")
 
     async def tell(event: Event) -> None:
         _tell(settings, heartbeat, event)

@@ -109,10 +109,12 @@ def _target(settings: Settings, source: str, *, dry_run: bool) -> Iterator[tuple
     import holdfast
 
     if not dry_run:
-        with open_or_make(settings.store, first=lambda: _look_at(source), durability=settings.durability) as (
-            store,
-            made,
-        ):
+        with open_or_make(
+            settings.store,
+            first=lambda: _look_at(source),
+            durability=settings.durability,
+            compress=settings.compress,
+        ) as (store, made):
             if made:
                 settings.say(f"{made} {escape_controls(store.url)}")
             yield store, store.url

@@ -20,9 +20,9 @@ from holdfast.cli._opening import missing_session, naming_candidates, open_exist
 from holdfast.cli._paging import paging
 from holdfast.cli._render import checkpoint_rows, document
 from holdfast.cli._settings import Settings, pass_settings
-from holdfast.cli._suggest import close_names, did_you_mean
 from holdfast.cli._terminal import escape_controls
 from holdfast.errors import ErrorCode, NotFoundError
+from holdfast.settings.near import close_names, did_you_mean
 
 if TYPE_CHECKING:
     from holdfast import Checkpoint, Store

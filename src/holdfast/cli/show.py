@@ -1,7 +1,7 @@
 """`holdfast show`: one checkpoint, its record and its state.
 
 People get a header and the state in Python's notation, cut where it is long. A pipe gets `field<TAB>value` lines, an
-empty line and the whole state. `--json` gives both as one document, in the form of `_tagged.py` for what JSON lacks.
+empty line and the whole state. `--json` gives both as one document, with tagged JSON for what JSON lacks.
 """
 
 from __future__ import annotations

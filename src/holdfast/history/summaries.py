@@ -24,7 +24,7 @@ def summary(reader: Reader, log: Log, entry: Operation) -> str:
         return f"{entry.kind} {_removed(reader, entry.kind, data)}"
     if entry.kind in ("annotate", "tag", "pin"):
         return _changed(reader, entry.kind, data)
-    if entry.kind in ("restore", "fork"):
+    if entry.kind in ("restore", "fork", "merge"):
         return f"{entry.kind} {_made(reader, entry.kind, data)}"
     if entry.kind in ("switch", "rename", "drop"):
         return _branches(reader, entry.kind, data)
@@ -56,6 +56,8 @@ def _made(reader: Reader, kind: str, data: Recorded) -> str:
         return f"on branch {branch!r}"
     if kind == "fork":
         return f"{_name(reader, row.parents[0], home=row.session)} to branch {branch!r}"
+    if kind == "merge":
+        return f"{_name(reader, row.parents[1], home=row.session)} into branch {branch!r} as #{row.seq}"
     source = CheckpointId(bytes.fromhex(jsontext.parse(row.metadata)["restored_from"]))
     return f"{_name(reader, source)} on branch {branch!r} as #{row.seq}"
 

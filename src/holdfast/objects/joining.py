@@ -9,8 +9,8 @@ it, those that it gave before are put in their places, one at a time.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping
+from itertools import islice
 from operator import itemgetter
 from typing import Final
 
@@ -155,7 +155,7 @@ class _Placing:
     def __init__(self, node: Node, read: Read, put: Put) -> None:
         self._read = read
         self._put = put
-        self._gaps: deque[_Gap] = deque()
+        self._gaps: _Gaps = {}
         self._size = node.size
         self._parts = 0
         self._place(_parts_of(node), 0, 0)
@@ -173,12 +173,8 @@ class _Placing:
             leaves, earlier = {key: some for key, some in gaps.items() if not key[1]}, found
 
     def _next(self) -> _Gaps:
-        gaps: _Gaps = {}
-        while self._gaps and len(gaps) < _AT_ONCE:
-            gap = self._gaps.popleft()
-            entry, level = gap[2]
-            gaps.setdefault((entry.hash, level), []).append(gap)
-        return gaps
+        # All places of each: a chunk that is in a state over and over is read once.
+        return {key: self._gaps.pop(key) for key in list(islice(self._gaps, _AT_ONCE))}
 
     def _fill(self, gaps: _Gaps, found: Mapping[ChunkHash, bytes]) -> None:
         for (name, _), some in gaps.items():
@@ -199,7 +195,8 @@ class _Placing:
             raise MalformedNodeError(f"{self._parts} parts in {self._size} bytes")
         for piece in pieces:
             if isinstance(piece, _Ref):
-                self._gaps.append((at, steps + 1, piece))
+                key = (piece.entry.hash, piece.level)
+                self._gaps.setdefault(key, []).append((at, steps + 1, piece))
                 at += piece.entry.size
             else:
                 self._put(at, piece)

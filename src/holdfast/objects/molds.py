@@ -10,12 +10,16 @@ a function that goes into each value.
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from operator import itemgetter, setitem
 from typing import Any, Final
 
-from holdfast.objects.registry import TypeRegistry
+from holdfast.objects.fielded import FieldShape, NamedTupleShape
+from holdfast.objects.pydantic_models import ModelShape
+from holdfast.objects.registry import RegisteredType, TypeRegistry
+from holdfast.objects.shapes import EnumShape, StandInShape
 from holdfast.objects.trust import PLAIN, VOLATILE, marks_of
 
 _new: Final = object.__new__
@@ -27,8 +31,51 @@ _Layout = Callable[[Any], Iterable[tuple[Callable[..., Any], Any]]]
 _COPIES: Final[dict[type, _Copy]] = {dict: dict.copy, list: list.copy, set: set.copy}
 
 
+_MADE_ALIKE: Final = (EnumShape, FieldShape, ModelShape, NamedTupleShape, StandInShape)
+"""Shapes that make the same of the same data, and run no code of the program for it."""
+
+
 class UnlikeError(Exception):
     """There is something among the values that only decoding can make."""
+
+
+class NoRoomError(Exception):
+    """There are more values than there is room for."""
+
+
+class Watched(TypeRegistry):
+    """A registry as it is, which notices where decoding runs code of the program.
+
+    What that gives may be something else the next time, or something that others have too: no copy is like it.
+    """
+
+    def __init__(self, types: TypeRegistry) -> None:
+        super().__init__(types)
+        self.ran_code = False
+        self._seen: dict[str, RegisteredType] = {}
+        if types.finder is not None:
+            self.on_missing(self._noted(types.finder))
+
+    def by_name(self, name: str) -> RegisteredType | None:
+        """What is registered under this name."""
+        seen = self._seen.get(name)
+        if seen is not None:
+            return seen
+        entry = super().by_name(name)
+        if entry is None:
+            return None
+        if getattr(entry.shape, "layout", None) is None and not isinstance(entry.shape, _MADE_ALIKE):
+            self.ran_code = True
+        upgrade = None if entry.upgrade is None else self._noted(entry.upgrade)
+        self._seen[name] = seen = RegisteredType(entry.cls, entry.name, entry.version, upgrade, entry.shape)
+        return seen
+
+    def _noted(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*given: Any) -> Any:
+            self.ran_code = True
+            return function(*given)
+
+        return call
 
 
 class _Group:
@@ -66,13 +113,20 @@ class _Group:
 class Mold:
     """Gives lists like one list."""
 
-    def __init__(self, values: list[Any], types: TypeRegistry) -> None:
+    def __init__(self, values: list[Any], types: TypeRegistry, most: int = sys.maxsize) -> None:
         """Take a list over. Nobody else may have it, or anything in it.
 
+        Args:
+            values: The list.
+            types: The classes of what is in it.
+            most: So many values there may be in it.
+
         Raises:
+            NoRoomError: There are more.
             UnlikeError: It cannot be copied so that the copy is what decoding would give.
         """
         self._types = types
+        self._most = most
         self._layouts: dict[type, _Layout] = {}
         self._groups: dict[tuple[Any, _Copy | None], _Group] = {}
         self.count = 0
@@ -107,6 +161,8 @@ class Mold:
             container, place = to_do.pop()
             for put, key, value in self._held(container):
                 self.count += 1
+                if self.count > self._most:
+                    raise NoRoomError
                 if type(value) in PLAIN and put is setitem:
                     # The copy of the container has it already.
                     continue

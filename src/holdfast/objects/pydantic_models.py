@@ -7,6 +7,8 @@ where they say something.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from types import MemberDescriptorType
 from typing import Any
 
 from holdfast.objects.fielded import (
@@ -15,10 +17,16 @@ from holdfast.objects.fielded import (
     cached_names,
     check_fields,
     default_of,
+    other_attribute,
     refuse_other_attributes,
     unset_field,
 )
 from holdfast.objects.shapes import mismatch
+
+
+_OWN_SLOTS = frozenset(
+    ("__dict__", "__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__", "__weakref__")
+)
 
 
 def is_model(cls: type) -> bool:
@@ -26,21 +34,38 @@ def is_model(cls: type) -> bool:
     return hasattr(cls, "__pydantic_validator__") and hasattr(cls, "__pydantic_fields_set__")
 
 
+def unsaved_slots(cls: type) -> Iterator[str]:
+    """Slots that a model's class, or one above it, has beside those of pydantic: nothing stores what is in them."""
+    for base in cls.__mro__:
+        for name, attribute in vars(base).items():
+            if isinstance(attribute, MemberDescriptorType) and name not in _OWN_SLOTS:
+                yield name
+
+
+def refuse_slots(value: Any, slots: tuple[str, ...]) -> None:
+    """Raise where something is in one of these slots: it would be lost in silence."""
+    for name in slots:
+        if hasattr(value, name):
+            raise other_attribute(value, name)
+
+
 class ModelShape:
     """An instance of a pydantic model."""
 
-    __slots__ = ("_cached", "_cls")
+    __slots__ = ("_cached", "_cls", "_unsaved_slots")
 
     def __init__(self, cls: type[Any]) -> None:
         # Fields are asked for each time: pydantic may complete a model after it was registered.
         self._cls = cls
         self._cached = frozenset(cached_names(cls))
+        self._unsaved_slots = tuple(unsaved_slots(cls))
 
     def take(self, value: Any) -> tuple[Any, Any]:
         """The fields by name, and what else makes this instance."""
         names = _fields(self._cls)
         contents = value.__dict__
         refuse_other_attributes(value, self._cached | names.keys())
+        refuse_slots(value, self._unsaved_slots)
         for name in names:
             if name not in contents:
                 raise unset_field(value, name)

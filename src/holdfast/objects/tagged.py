@@ -15,10 +15,10 @@ with other bits, half a surrogate pair). `exact.py` has the form from which the 
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from json.encoder import encode_basestring
 from typing import Any, NamedTuple
 
 TYPE, VALUE = "$type", "$value"
@@ -33,6 +33,8 @@ _MAX_MARGIN = 32
 """Levels that are indented further; 10,000 levels of growing margins would be 200 MB of spaces."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
+
+_WORDS = {None: "null", True: "true", False: "false"}
 
 _Parts = tuple[str, str, Iterator[tuple[str, Any]]]
 
@@ -76,7 +78,8 @@ def tagged_json(
             if stack:
                 yield margin(depth + len(stack)) if fresh else "," + margin(depth + len(stack))
             before, item = step
-            parts = _parts(item, form)
+            level = depth + len(stack)
+            parts = _flat(item, form, margin(level + 1), margin(level)) or _parts(item, form)
             fresh = not isinstance(parts, str)
             yield before + (parts if isinstance(parts, str) else parts[0])
             if not isinstance(parts, str):
@@ -163,6 +166,43 @@ def _parts(value: Any, form: Form) -> str | _Parts:
     return _object(value) if kind is dict else repr(value)
 
 
+def _flat(value: Any, form: Form, inner: str, outer: str) -> str | None:
+    """The whole text of a list or dict that holds nothing but plain scalars, as most do; None for any other value.
+
+    It is what the steps one by one would give, in a third of the time.
+    """
+    kind = type(value)
+    texts: list[str] = []
+    if kind is list:
+        for each in value:
+            text = _scalar(each, form)
+            if text is None:
+                return None
+            texts.append(text)
+    elif kind is dict and TYPE not in value:
+        for key, each in value.items():
+            text = _scalar(each, form)
+            if text is None or type(key) is not str or not form.whole_text(key):
+                return None
+            texts.append(f"{_text(key)}: {text}")
+    if not texts:
+        return None
+    joined = f",{inner}".join(texts)
+    return f"[{inner}{joined}{outer}]" if kind is list else f"{{{inner}{joined}{outer}}}"
+
+
+def _scalar(value: Any, form: Form) -> str | None:
+    """The text of a scalar that JSON has; None for any other value."""
+    kind = type(value)
+    if kind is str:
+        return _text(value) if form.whole_text(value) else None
+    if kind is int:
+        return repr(value) if -SAFE_INTEGER <= value <= SAFE_INTEGER else None
+    if kind is float:
+        return repr(value) if math.isfinite(value) else None
+    return _WORDS[value] if value is None or kind is bool else None
+
+
 def _is_plain(value: Any, kind: type, form: Form) -> bool:
     """Whether JSON has a number or an object for a value that is no list, text, boolean or null."""
     if kind is int:
@@ -179,8 +219,14 @@ def _object(value: dict[str, Any]) -> _Parts:
 
 
 def _text(value: Any) -> str:
+    if type(value) is not str:
+        return _WORDS[value]
+    # What `json.dumps` does with a text; asked for one by one it would make an encoder for each.
+    text = encode_basestring(value)
+    if text.isascii():
+        return text
     # Half a surrogate pair cannot be encoded; everything else is left to whoever knows where the text goes.
-    return _SURROGATE.sub(lambda found: f"\\u{ord(found.group()):04x}", json.dumps(value, ensure_ascii=False))
+    return _SURROGATE.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
 
 
 def tag(name: str, value: Any, /, **more: Any) -> dict[str, Any]:

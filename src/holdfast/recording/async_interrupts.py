@@ -1,7 +1,8 @@
 """Interrupts on an event loop: signals and cancellation end in a last checkpoint.
 
-As in `interrupts`, the next step, beat or tick saves and raises. When the deadline passes without one, the task of the
-block is cancelled, and saves on its way out. A task that the application cancels saves as well, and is then cancelled.
+As in `interrupts`, the next step, beat or tick saves and raises. When none comes in time, the task of the block is
+cancelled, and saves on its way out. A task that the application cancels saves as well, and is then cancelled. From the
+signal to the end it takes no longer than the deadline, whatever the store does.
 """
 
 from __future__ import annotations
@@ -14,11 +15,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import anyio
 
-from holdfast.recording.interrupts import Handlers, stop_of, unsaved
-from holdfast.recording.stopping import Interrupted, Stop
+from holdfast.recording.interrupts import FOR_STEPS, Handlers, ended_in, stop_of, unsaved
+from holdfast.recording.stopping import Interrupted, Parting, Stop
 
 if TYPE_CHECKING:
-    from holdfast.history.checkpoint import Checkpoint
     from holdfast.recording.deciding import Deciding
 
 
@@ -26,11 +26,12 @@ class AsyncInterrupts(Handlers):
     """An `async with` block that a signal or a cancellation ends with a checkpoint."""
 
     def __init__(
-        self, recorder: Deciding, deadline: float, part: Callable[[], asyncio.Task[Checkpoint | None]]
+        self, recorder: Deciding, deadline: float, part: Callable[[], asyncio.Task[Parting]]
     ) -> None:
         super().__init__(recorder, deadline)
         self._begin_parting = part
         self._timer: asyncio.TimerHandle | None = None
+        self._ends: float | None = None
         self._is_late = False
         self._of_loop: dict[int, Any] = {}
 
@@ -48,13 +49,14 @@ class AsyncInterrupts(Handlers):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._waking.__exit__(None, None, None)
+        if self._timer is not None:
+            self._timer.cancel()
         try:
-            await self._leave(error)
-        finally:
-            self._waking.__exit__(None, None, None)
-            if self._timer is not None:
-                self._timer.cancel()
+            # First of all: a signal from here on is for the application, and one that came before is seen below.
             self._give_back()
+        finally:
+            await self._leave(error)
 
     async def _leave(self, error: BaseException | None) -> None:
         stop = stop_of(self._recorder)
@@ -71,16 +73,19 @@ class AsyncInterrupts(Handlers):
                 # By us, because the deadline had passed.
                 self._task.uncancel()
                 raise last from None
+        elif isinstance(error, Exception) and not stop.done:
+            raise ended_in(error, await self._part(stop)) from error
 
     async def _part(self, stop: Stop) -> Interrupted:
         """The last save, waited for no longer than allowed, also in a task that is being cancelled."""
-        if self._is_late and self._recorder._saving:  # noqa: SLF001 - the recorder's other half
-            return stop.finish(None)
+        left = self._deadline if self._ends is None else max(0.0, self._ends - self._loop.time())
         try:
             parting = self._begin_parting()
             with anyio.CancelScope(shield=True):
-                await asyncio.wait({parting}, timeout=self._deadline)
-            return stop.finish(parting.result()) if parting.done() else stop.interrupted()
+                await asyncio.wait({parting}, timeout=left)
+            if not parting.done():
+                return stop.finish(None, "it took longer than the deadline")
+            return stop.finish(*parting.result())
         except Exception as error:  # noqa: BLE001 - whatever it is, the program ends now
             return unsaved(stop, error)
 
@@ -104,7 +109,8 @@ class AsyncInterrupts(Handlers):
 
     def _begin_deadline(self) -> None:
         if self._timer is None:
-            self._timer = self._loop.call_later(self._deadline, self._pass_deadline)
+            self._ends = self._loop.time() + self._deadline
+            self._timer = self._loop.call_later(self._deadline * FOR_STEPS, self._pass_deadline)
 
     def _pass_deadline(self) -> None:
         stop = stop_of(self._recorder)

@@ -36,7 +36,7 @@ from holdfast.recording.events import (
     check_type,
     matches,
     now,
-    occurred,
+    of_application,
 )
 
 __all__ = ["EventBus", "EventStream", "Subscription"]
@@ -89,7 +89,7 @@ class EventBus:
         if not route:
             return
         if not isinstance(event, Event):
-            event = occurred(event, session=session, at=self._clock(), **data)
+            event = of_application(event, data, session=session, at=self._clock())
         for subscription in route:
             subscription.put(event)
 
@@ -146,7 +146,9 @@ class EventBus:
         return self._add(EventStream(check_pattern(pattern), _check_limit(limit), _leaver(self)))
 
     def flush(self, timeout: float = 1.0) -> bool:
-        """Wait until everything that was emitted before has been handled; say whether it was.
+        """Wait until subscribers have handled everything that was emitted before; say whether they have.
+
+        It is about events alone: checkpoints are in the store when a save returns, and need no flush.
 
         It does not wait for streams. Nor for the subscriber it is called from, or for those of the event loop that it
         is called on: they go on only when it returns, so with them it ends in False. Use `aflush` on a loop.
@@ -168,7 +170,10 @@ class EventBus:
         raise AssertionError
 
     def close(self, timeout: float = 1.0) -> bool:
-        """Wait as `flush` does, then end all subscriptions; say whether everything was delivered before."""
+        """Wait as `flush` does, then end all subscriptions; say whether everything was delivered before.
+
+        The bus itself can be used on: emitting is never refused, and whoever subscribes later hears what comes later.
+        """
         delivered = self.flush(timeout)
         for each in self._subscriptions:
             if isinstance(each, EventStream):

@@ -1,9 +1,9 @@
 """Sources as a recorder has them: in order, captured together, and carried forward where they fail.
 
 All snapshots are taken one right after the other, and become bytes before anybody else gets to run. A source that
-cannot be captured does not stop the save: what was stored of it last goes into the new checkpoint again. The same
-holds, for as long as it lasts, for one that could not take its state back, and for one that is declared but not there:
-their snapshots, if they have any, would overwrite what is to be kept.
+cannot be captured, or whose value cannot be encoded, does not stop the save: what was captured of it last goes into the
+new checkpoint again. The same holds, for as long as it lasts, for one that could not take its state back, and for one
+that is declared but not there: their snapshots, if they have any, would overwrite what is to be kept.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Sources:
 
     Args:
         can_await: Whether `restore` of a source may be a coroutine function.
-        stored: Reads what was stored last, by source, each time anew.
+        stored: Reads what was captured last, by source, each time anew.
     """
 
     def __init__(self, *, can_await: bool, stored: Callable[[], Mapping[str, Any]]) -> None:
@@ -65,7 +65,13 @@ class Sources:
         self._sources[name] = None if source is None else source_of(source, can_await=self._can_await)
 
     def disconnect(self, name: str) -> None:
-        """Remove a source, and what is carried for it."""
+        """Remove a source. What is carried for it is kept, for when it comes back, and not saved until then."""
+        self.check_known(name)
+        del self._sources[name]
+        self._fallback.pop(name, None)
+
+    def check_known(self, name: str) -> None:
+        """Refuse a name that no source has."""
         if name not in self._sources:
             raise InvalidInputError(
                 f"there is no source {name!r}",
@@ -73,8 +79,6 @@ class Sources:
                 hint=f"connected are: {', '.join(self._sources) or 'none'}",
                 name=name,
             )
-        del self._sources[name]
-        self.release(name)
 
     def release(self, name: str) -> None:
         """Stop carrying what was stored of a source: from here on its own snapshots count."""
@@ -85,7 +89,7 @@ class Sources:
 
     @property
     def carried(self) -> Mapping[str, Any]:
-        """What is carried forward, by source."""
+        """What is carried forward, by source, without types."""
         return MappingProxyType(self._carried)
 
     def carry(self, values: Mapping[str, Any], failed: frozenset[str]) -> None:
@@ -124,17 +128,33 @@ class Sources:
                     state[name] = source.snapshot()
                 except Exception as error:  # noqa: BLE001 - the application's own code: the save goes on without it
                     failures[name] = f"{type(error).__name__}: {error}"
+        return self._whole(state, failures)
+
+    def without(self, captured: Captured, failures: Mapping[str, str]) -> Captured:
+        """The same moment, where some of the snapshots turned out to be of no use.
+
+        Raises:
+            StateError: No other was captured (`sources-failed`).
+        """
+        state = {
+            name: value
+            for name, value in captured.state.items()
+            if name not in failures and name not in captured.failures
+        }
+        return self._whole(state, {**captured.failures, **failures})
+
+    def confirm(self, captured: Captured) -> None:
+        """What was captured is bytes now: older values are of no use any more."""
+        for name in captured.state:
+            if name not in captured.failures:
+                self._fallback.pop(name, None)
+
+    def _whole(self, state: dict[str, Any], failures: dict[str, str]) -> Captured:
         self._check(state, failures)
         if len(state) < len(self._sources):
             state = self._completed(state, failures)
         waiting = [name for name in self._sources if name in failures or name in self._waiting]
         return Captured(state, failures, tuple(waiting))
-
-    def confirm(self, captured: Captured) -> None:
-        """What was captured is stored: older values are of no use any more."""
-        for name in captured.state:
-            if name not in captured.failures:
-                self._fallback.pop(name, None)
 
     def view(self) -> Mapping[str, Any]:
         """The state as a mapping that captures only what is looked at."""
@@ -157,7 +177,7 @@ class Sources:
             )
 
     def _completed(self, state: dict[str, Any], failures: Mapping[str, str]) -> dict[str, Any]:
-        """The same with what is stored of the others, in the order of the sources."""
+        """The same with what was captured of the others last, in the order of the sources."""
         absent = {name for name, source in self._sources.items() if source is None and name not in state}
         unknown = (failures.keys() - self._fallback.keys()) | (absent - self._looked_up)
         if unknown:

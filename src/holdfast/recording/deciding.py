@@ -6,27 +6,32 @@ path that every step of an agent takes, so it does nothing else.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
-from holdfast.errors import ErrorCode, InvalidInputError
+from holdfast.errors import ErrorCode, InvalidInputError, StateError
 from holdfast.recording.capturing import Sources
-from holdfast.recording.events import Event, SourceFailed, occurred
+from holdfast.recording.events import Event, SourceFailed, of_application
 from holdfast.recording.resuming import restore_now
 from holdfast.recording.rules import Moment, compile_trigger
 from holdfast.recording.stopping import STOP, Stop
-from holdfast.recording.stored import keep_with, read_bare, revived
+from holdfast.recording.stored import read_bare, read_captured, revived, take_over
 from holdfast.recording.triggers import Manual, Trigger, check_trigger_value
 from holdfast.store.draft import check_step
 
 if TYPE_CHECKING:
     from holdfast.history.checkpoint import Checkpoint
     from holdfast.history.keep import Keep
+    from holdfast.objects.state import EncodedState
     from holdfast.recording.bus import EventBus
+    from holdfast.recording.sources import Source
     from holdfast.store.session import Session
+
+LOG = logging.getLogger("holdfast.recorder")
 
 
 class Deciding:
@@ -46,12 +51,12 @@ class Deciding:
     ) -> None:
         self._saver = session
         self._trigger = check_trigger_value(trigger)
-        if keep is not None:
-            keep_with(session, keep)
+        take_over(session, keep)
         self._bus = events
+        self._owns_bus = events is None
         self.enabled = enabled
         """Whether triggers count; without, only `save()` saves."""
-        self._sources = Sources(can_await=self._can_await, stored=lambda: read_bare(session))
+        self._sources = Sources(can_await=self._can_await, stored=self._last_captured)
         self._moment = Moment(clock or time.monotonic, self._sources.view)
         self._rule = (
             None if isinstance(self._trigger, Manual) else compile_trigger(self._trigger, self._moment)
@@ -68,7 +73,11 @@ class Deciding:
         """Saves that are under way, from the first snapshot to the commit."""
         self._stop: Stop | None = None
         self._is_halfway = False
-        """Whether a resume is under way, or was broken off."""
+        """Whether a resume is under way, or was broken off while sources were given their state."""
+        self._is_blank = True
+        """Whether it has neither resumed nor saved yet: what is stored may be more than what the sources have."""
+        self._unwritten: EncodedState | None = None
+        """What was captured last, as long as it is not in the store."""
         self._wakers: tuple[Callable[[], object], ...] = ()
 
     @property
@@ -112,14 +121,17 @@ class Deciding:
 
     @property
     def carried(self) -> Mapping[str, Any]:
-        """What is carried forward from older checkpoints, by source: of those that are absent or failed to restore."""
-        return self._sources.carried
+        """What is carried forward from older checkpoints, by source: of those that are absent or failed to restore.
+
+        A copy, as the program knows it; where it does not, as opaque records.
+        """
+        return {name: self._known(value) for name, value in self._sources.carried.items()}
 
     def connect(self, name: str, source: Any, *, optional: bool = False) -> Self:
         """Add a source: something with snapshot and restore, a dataclass, a pydantic model, or an adapter.
 
         Sources are captured and restored in the order in which they are connected. One that was absent takes its place
-        again, and is given what was carried for it.
+        again, and is given what was carried for it; where its `restore` has to be awaited, by `bring_back`.
 
         Args:
             name: What its state is called in the checkpoint.
@@ -135,12 +147,18 @@ class Deciding:
         return self
 
     def disconnect(self, name: str) -> Self:
-        """Remove a source; the next save is without it."""
+        """Remove a source; the next save is without it. What was carried for it waits for it to be connected again."""
         self._sources.disconnect(name)
         return self
 
     def release(self, name: str) -> Self:
-        """Stop carrying what was stored of a source: from here on its own snapshots are saved."""
+        """Stop carrying what was stored of a source: from here on its own snapshots are saved.
+
+        Raises:
+            InvalidInputError: There is no source of that name, and nothing is carried for one.
+        """
+        if name not in self._sources.carried:
+            self._sources.check_known(name)
         self._sources.release(name)
         return self
 
@@ -160,8 +178,8 @@ class Deciding:
         before = self._step
         if step is None:
             step = 0 if before is None else before + 1
-        elif type(step) is not int:
-            check_step(step)
+        elif type(step) is not int or step < 0:
+            _check_number(step)
         self._step = step
         if tokens is not None or cost_usd is not None or duration_ms is not None:
             self._count(tokens=tokens, cost_usd=cost_usd, duration_ms=duration_ms)
@@ -188,7 +206,14 @@ class Deciding:
 
     def _event_due(self, event: Event | str, data: dict[str, Any]) -> str | None:
         if not isinstance(event, Event):
-            event = occurred(event, session=self._saver.id, **data)
+            if "session" in data:
+                raise InvalidInputError(
+                    "an event that a recorder emits is about its own session",
+                    code=ErrorCode.BAD_ARGUMENT,
+                    hint="leave session= out, or give what you mean another name; recorder.events.emit() takes any session",
+                    argument="session",
+                )
+            event = of_application(event, data, session=self._saver.id)
         elif data:
             raise InvalidInputError(
                 "an event that is made already takes no more data",
@@ -217,14 +242,16 @@ class Deciding:
     def _say(self, step: int | None, **amounts: Any) -> None:
         """What a forced save says about the step; the trigger has not seen it."""
         if step is not None:
-            check_step(step)
+            _check_number(step)
             self._step = step
         self._count(**amounts)
 
-    @property
-    def _may_part(self) -> bool:
-        """Whether there is to be a last checkpoint: not of sources of which only some have their state back."""
-        return self.enabled and not self._is_halfway
+    def _why_silent(self) -> str:
+        """Why there is to be no last checkpoint; empty where there is."""
+        if not self.enabled:
+            return "the recorder is not enabled"
+        # Of sources of which only some have their state back.
+        return "a resume is not finished" if self._is_halfway else ""
 
     def _begin_anew(self) -> None:
         """Forget a stop that has been carried out: the recorder is used again."""
@@ -244,18 +271,61 @@ class Deciding:
         if self._bus is not None:
             self._bus.emit(kind(session=self._saver.id, **fields))
 
-    def _bring_back(self, name: str) -> None:
+    def _bring_back(self, name: str) -> bool:
         """A source that was absent is there: it gets what was carried for it, and counts if it takes it."""
-        source = dict(self._sources.items())[name]
-        assert source is not None
+        source, value = self._to_bring_back(name)
         try:
-            restore_now(source, revived(self._saver, self._sources.carried[name]))
+            restore_now(source, revived(self._saver, value))
         except Exception as error:  # noqa: BLE001 - the application's own code: what is stored stays carried
-            self._sources.wait_for(name)
-            message = f"{type(error).__name__}: {error}"
-            self._tell(SourceFailed, name=name, phase="restore", message=message)
-        else:
-            self._sources.release(name)
+            return self._not_back(name, error)
+        self._sources.release(name)
+        return True
+
+    def _to_bring_back(self, name: str) -> tuple[Source, Any]:
+        source = dict(self._sources.items()).get(name)
+        if source is None or name not in self._sources.carried:
+            raise InvalidInputError(
+                f"there is nothing to give back to a source {name!r}",
+                code=ErrorCode.BAD_NAME,
+                hint="name one that is connected, and that `carried` has something for",
+                name=name,
+            )
+        return source, self._sources.carried[name]
+
+    def _not_back(self, name: str, error: Exception) -> bool:
+        self._sources.wait_for(name)
+        message = f"{type(error).__name__}: {error}"
+        warn_not_back(name, message)
+        self._tell(SourceFailed, name=name, phase="restore", message=message)
+        return False
+
+    def _known(self, value: Any) -> Any:
+        try:
+            return revived(self._saver, value)
+        except StateError:
+            return value
+
+    def _last_captured(self) -> Mapping[str, Any]:
+        """What to fall back on: what was captured last, also where that is still on its way into the store."""
+        unwritten = self._unwritten
+        found = {} if unwritten is None else read_captured(self._saver, unwritten)
+        return found or read_bare(self._saver)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._saver.id!r}, {self._trigger!r}, sources: {', '.join(self.sources)}>"
+
+
+def warn_not_back(name: str, message: str) -> None:
+    """Say that a source did not take its state: it may be that nobody looks at the report, or has subscribed."""
+    LOG.warning("source %r could not be restored, and is saved as it is stored: %s", name, message)
+
+
+def _check_number(step: int) -> None:
+    check_step(step)
+    if step < 0:
+        raise InvalidInputError(
+            f"a step cannot be {step}",
+            code=ErrorCode.BAD_ARGUMENT,
+            hint="count steps from 0 on, or leave the number out",
+            argument="step",
+        )

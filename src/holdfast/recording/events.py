@@ -191,9 +191,16 @@ def occurred(
     Raises:
         InvalidInputError: The type or the data is none.
     """
-    check_type(type)
-    kept = MappingProxyType(_copied(type, data)) if data else _NOTHING
-    return Event(type=type, at=now() if at is None else at, session=session, data=kept)
+    return of_application(type, data, session=session, at=at)
+
+
+def of_application(
+    name: str, data: dict[str, Any], *, session: str | None = None, at: datetime | None = None
+) -> Event:
+    """The same, with data whose names may be any."""
+    check_type(name)
+    kept = MappingProxyType(_copied(name, data)) if data else _NOTHING
+    return Event(type=name, at=now() if at is None else at, session=session, data=kept)
 
 
 def check_type(name: str) -> str:

@@ -1,12 +1,14 @@
 """Interrupts: SIGTERM and SIGINT end in a last checkpoint and a clean stop.
 
 The first signal asks the recorder to stop: the next step, beat or tick saves with status `interrupted` and raises
-`Interrupted`. If none comes before the deadline, it is saved wherever the program is. A second signal does not wait for
-anything: the handlers from before are put back, and it is raised again for them.
+`Interrupted`. If none comes in time, the handler itself raises it, wherever the program is, and it is saved on leaving
+the block: by then whoever was interrupted has let go of what it held. A second signal does not wait for anything: the
+handlers from before are put back, and it is raised again for them.
 
 Handlers are taken with `signal.signal`, for event loops too: a loop's own handlers run only when the loop does, and a
-second signal has to work while it is stuck. On leaving, each is given back as it was; one that the application set
-meanwhile stays. A signal that is ignored, or that something other than Python handles, is left alone.
+second signal has to work while it is stuck. On leaving, each is given back as it was, before the last save, so that no
+signal falls in between; one that the application set meanwhile stays. A signal that is ignored, or that something other
+than Python handles, is left alone.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import threading
 import warnings
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
+from time import monotonic
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -26,12 +29,15 @@ from holdfast.recording.stopping import Interrupted, Stop
 if TYPE_CHECKING:
     from holdfast.recording.deciding import Deciding
 
-LOG = logging.getLogger("holdfast.recording")
+LOG = logging.getLogger("holdfast.recorder")
 
 _CAN_POKE = hasattr(signal, "pthread_kill")
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM) if _CAN_POKE else (signal.SIGINT,)
 """Windows knows SIGTERM by name, and never delivers it."""
+
+FOR_STEPS = 0.75
+"""The part of the deadline in which a step may come; the rest of it is for the last save."""
 
 
 class Handlers:
@@ -43,10 +49,15 @@ class Handlers:
         # A bound method is another object each time: this one is compared.
         self._ours: Callable[[int, FrameType | None], None] = self._handle
         self._before: dict[int, Any] = {}
+        self._has_signal = False
 
     def _take(self) -> None:
         if threading.current_thread() is not threading.main_thread():
-            # Only the main thread may handle signals; elsewhere `recorder.interrupt()` is the way to ask.
+            # Only the main thread may handle signals. An end that somebody asks for by hand works here as well.
+            LOG.warning(
+                "interrupts() is not in the main thread, and takes no signals over: SIGTERM and SIGINT end the program "
+                "without a last checkpoint; have the main thread take them, and call recorder.interrupt()"
+            )
             return
         for number in _SIGNALS:
             before = signal.getsignal(number)
@@ -55,31 +66,36 @@ class Handlers:
                 signal.signal(number, self._ours)
 
     def _give_back(self) -> None:
-        while self._before:
-            number, before = self._before.popitem()
-            if signal.getsignal(number) is self._ours:
+        changed = []
+        for number, before in tuple(self._before.items()):
+            now = signal.getsignal(number)
+            if now is self._ours:
                 signal.signal(number, before)
-            else:
-                warnings.warn(
-                    f"the handler of {signal.Signals(number).name} was changed inside of recorder.interrupts(), and "
-                    "stays as it is now",
-                    HoldfastWarning,
-                    stacklevel=3,
-                )
+            elif now is not before:
+                changed.append(signal.Signals(number).name)
+            # Only now: a signal that comes in between finds the handler that it is to be handed on to.
+            self._before.pop(number, None)
+        if changed:
+            # Only now, because a warning may be an error.
+            warnings.warn(
+                f"the handler of {' and '.join(changed)} was changed inside of recorder.interrupts(), and stays as it "
+                "is now",
+                HoldfastWarning,
+                stacklevel=3,
+            )
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if stop_of(self._recorder) is not None:
+        # The second signal, and not the second time that somebody asks: `recorder.interrupt()` is no signal.
+        if self._has_signal:
             self._give_back()
             signal.raise_signal(number)
             return
+        self._has_signal = True
         outer = self._before.get(number)
-        self._ask(number)
+        self._recorder.interrupt(number)
         if isinstance(getattr(outer, "__self__", None), Handlers):
             # Of another recorder, around this one: both have something to save.
             outer(number, frame)  # type: ignore[misc]
-
-    def _ask(self, number: int) -> None:
-        self._recorder.interrupt(number)
 
 
 class Interrupts(Handlers):
@@ -93,9 +109,12 @@ class Interrupts(Handlers):
         self._gate = threading.Lock()
         self._is_late = False
         self._has_left = False
+        self._raised: Interrupted | None = None
 
     def __enter__(self) -> Self:
         self._recorder._begin_anew()  # noqa: SLF001 - the recorder's other half
+        self._waking = self._recorder._waking(self._wake)  # noqa: SLF001 - the same
+        self._waking.__enter__()
         self._take()
         if self._before:
             # Begun here and not by the handler, which may come while its thread is inside of a lock of `threading`.
@@ -105,18 +124,50 @@ class Interrupts(Handlers):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._has_left = True
+        self._signals.put(None)
+        with self._gate:
+            # From here on the watcher leaves the main thread alone, which would have to do with other handlers.
+            pass
+        self._waking.__exit__(None, None, None)
         try:
-            if stop_of(self._recorder) is not None and (error is None or isinstance(error, Interrupted)):
-                # The block ended by itself, or another recorder ended it, before this one came to its next step.
-                last = self._last_words()
-                if error is None:
-                    raise last
-        finally:
-            self._signals.put(None)
-            with self._gate:
-                # From here on the watcher leaves the main thread alone, which would have to do with other handlers.
-                self._has_left = True
+            # First of all: a signal from here on is for the application, and one that came before is seen below.
             self._give_back()
+        finally:
+            self._leave(error)
+
+    def _leave(self, error: BaseException | None) -> None:
+        """Carry out a stop that was asked for, where the block did not end for a reason of its own."""
+        stop = stop_of(self._recorder)
+        if stop is None:
+            return
+        if error is None:
+            # The block ended by itself before it came to its next step.
+            raise self._parted()
+        if isinstance(error, Interrupted):
+            # By the deadline, or by another recorder.
+            last = self._parted_somehow(stop)
+            if error is self._raised:
+                error.checkpoint, error.reason = last.checkpoint, last.reason
+                error.__cause__ = last.__cause__
+        elif isinstance(error, Exception) and not stop.done:
+            raise ended_in(error, self._parted_somehow(stop)) from error
+
+    def _parted(self) -> Interrupted:
+        Interrupts._parting += 1
+        try:
+            return self._last_words()
+        finally:
+            Interrupts._parting -= 1
+
+    def _parted_somehow(self, stop: Stop) -> Interrupted:
+        try:
+            return self._parted()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the program ends now
+            return unsaved(stop, error)
+
+    _parting = 0
+    """Blocks that are saving on their way out, one inside of the other. Only the main thread looks at it."""
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if not self._is_late:
@@ -124,36 +175,32 @@ class Interrupts(Handlers):
             return
         # Not a signal from outside: the watcher says that time is up.
         self._is_late = False
-        if not self._has_left:
-            raise self._end_here()
+        stop = stop_of(self._recorder)
+        if self._has_left or Interrupts._parting or stop is None or stop.done:
+            return
+        if self._recorder._saving:  # noqa: SLF001 - the recorder's other half
+            # It is stuck in there, and so would be the next.
+            stop.finish(None, "it was in the middle of a save when time was up")
+        self._raised = stop.interrupted()
+        raise self._raised
 
-    def _ask(self, number: int) -> None:
-        super()._ask(number)
-        self._signals.put(number)
+    def _wake(self) -> None:
+        self._signals.put(0)
 
     def _watch(self) -> None:
-        number = self._signals.get()
-        if number is None:
+        if self._signals.get() is None:
             return
+        ends = monotonic() + self._deadline * FOR_STEPS
         try:
-            self._signals.get(timeout=self._deadline)
+            while self._signals.get(timeout=max(0.0, ends - monotonic())) is not None:
+                # Asked once more: time has begun already.
+                pass
         except Empty:
             with self._gate:
-                stop = stop_of(self._recorder)
-                if not self._has_left and stop is not None and not stop.done:
+                ours = [number for number in self._before if signal.getsignal(number) is self._ours]
+                if ours and not self._has_left:
                     self._is_late = True
-                    _poke_main_thread(number)
-
-    def _end_here(self) -> Interrupted:
-        """Save here and now, on the main thread, wherever it is; unless that is inside of a save."""
-        stop = stop_of(self._recorder)
-        assert stop is not None
-        if self._recorder._saving:  # noqa: SLF001 - the recorder's other half
-            return stop.finish(None)
-        try:
-            return self._last_words()
-        except Exception as error:  # noqa: BLE001 - whatever it is, the program ends now
-            return unsaved(stop, error)
+                    _poke_main_thread(ours[0])
 
 
 def stop_of(recorder: Deciding) -> Stop | None:
@@ -167,6 +214,12 @@ def unsaved(stop: Stop, error: BaseException) -> Interrupted:
     ended = stop.finish(None)
     ended.__cause__ = error
     return ended
+
+
+def ended_in(error: Exception, last: Interrupted) -> Interrupted:
+    """The end of a block in which something failed after it had been asked to stop: the log has both."""
+    LOG.error("the block ended in an error after it had been asked to stop: %s", last, exc_info=error)
+    return last
 
 
 def check_deadline(deadline: float) -> float:

@@ -15,10 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from queue import Empty, SimpleQueue
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from holdfast.errors import ConflictError, ErrorCode, IntegrityError, NotFoundError
-from holdfast.recording.bookkeeping import Bookkeeping, OnDamage, Order
+from holdfast.recording.bookkeeping import NOT_BACK, Bookkeeping, OnDamage, Order
 from holdfast.recording.events import Event
 from holdfast.recording.resuming import Plan, restore_now
 from holdfast.recording.stopping import STOP, Interrupted
@@ -154,6 +155,9 @@ class Recorder(Bookkeeping):
     def resume(self, ref: Ref = "@", *, on_damage: OnDamage = "report") -> ResumeReport | None:
         """Go on from a checkpoint: give each source its state back. Nothing is written.
 
+        The first resume of a recorder whose session names no branch (it is on `main`) looks on the branch in use: where
+        the last recorder went on, or where somebody switched to with `remember=True`.
+
         A damaged checkpoint is passed over for the newest one before it that is whole, and named in the report. From an
         older checkpoint, asked for by name, the next save goes onto a branch of its own.
 
@@ -168,16 +172,17 @@ class Recorder(Bookkeeping):
             NotFoundError: `ref` names nothing.
             IntegrityError: All is damaged, and `on_damage` is "raise" (`nothing-intact`).
         """
+        self._check_damage_choice(on_damage)
         with self._turn:
             try:
-                stored = read_stored(self._saver, ref)
+                with self._reading():
+                    stored = read_stored(self._saver, ref, follow=self._is_blank)
             except NotFoundError as missing:
-                self._check_empty(missing, ref)
+                self._nothing_there(missing, ref)
                 return None
             except IntegrityError as damage:
                 return self._nothing_whole(damage, on_damage)
             plan = Plan(self._sources, stored)
-            self._is_halfway = True
             for name, source, value in plan.ready:
                 try:
                     restore_now(source, value)
@@ -187,11 +192,23 @@ class Recorder(Bookkeeping):
             left = read_bare(self._saver, stored.checkpoint) if plan.left else {}
             return self._resumed(plan, stored, left)
 
+    def bring_back(self, name: str) -> bool:
+        """Give a source what is carried for it, once more: one that failed, or that was absent.
+
+        Returns:
+            Whether it took it. From then on its own snapshots are saved.
+
+        Raises:
+            InvalidInputError: It is not connected, or nothing is carried for it.
+        """
+        return self._bring_back(name)
+
     def interrupts(self, deadline: float = 5.0) -> Interrupts:
         """Take over SIGTERM and SIGINT for a `with` block: the next step, beat or tick saves, and ends the block.
 
         Args:
-            deadline: Seconds after which it is saved wherever the program is.
+            deadline: Seconds from the signal to the end. Where no step comes, the block is ended when three quarters of
+                them have passed, wherever it is; the rest is for the last save.
         """
         from holdfast.recording.interrupts import Interrupts
 
@@ -208,10 +225,50 @@ class Recorder(Bookkeeping):
         with self._waking(lambda: woken.put(None)):
             if self._stop is None:
                 try:
-                    woken.get(timeout=seconds)
+                    woken.get(timeout=max(0.0, seconds))
                 except Empty:
                     return
         self._automatic(STOP)
+
+    def close(self, timeout: float = 1.0) -> bool:
+        """Have what was emitted delivered, and end the subscriptions on a bus of its own. Nothing is saved.
+
+        The last checkpoint is the loop's to say: `recorder.save("done", status="completed")`. A bus that was given to
+        the recorder stays open.
+
+        Args:
+            timeout: Seconds to wait for subscribers.
+
+        Returns:
+            Whether everything was delivered.
+        """
+        if self._bus is None:
+            return True
+        return self._bus.close(timeout) if self._owns_bus else self._bus.flush(timeout)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if isinstance(error, Exception):
+                self._save_failure(error)
+        finally:
+            self.close()
+
+    def _save_failure(self, failure: Exception) -> None:
+        """The block ended in an error, which is raised on: what there is is saved if it can be."""
+        try:
+            with self._turn:
+                silent = self._why_silent() or (NOT_BACK if self._would_overwrite() else "")
+                if silent:
+                    self._failure_unsaved(silent)
+                else:
+                    self._saved(self._order_of(failure))
+        except Exception as error:  # noqa: BLE001 - the one that ended the block is the one to raise
+            self._failure_unsaved(error)
 
     def _automatic(self, due: str) -> Checkpoint:
         if due is STOP:
@@ -224,8 +281,9 @@ class Recorder(Bookkeeping):
         with self._turn:
             if stop.done:
                 return stop.interrupted()
-            saved = self._saved(Order(STOP, status="interrupted")) if self._may_part else None
-            return stop.finish(saved)
+            silent = self._why_silent() or (NOT_BACK if self._would_overwrite() else "")
+            saved = None if silent else self._saved(Order(STOP, status="interrupted"))
+            return stop.finish(saved, silent)
 
     def _saved(self, order: Order) -> Checkpoint:
         with self._turn:

@@ -35,11 +35,14 @@ class ResumeReport:
     Attributes:
         checkpoint: Where the agent goes on from. None where all that there is is damaged: a cold start.
         age_seconds: How old that is.
-        steps_recovered: Its step.
-        beats_recovered: Its beats.
+        steps_recovered: Its step: the number of the last step that need not be done again.
+        beats_recovered: Its beats. None where none were counted.
+        counted_on: The id of the checkpoint that the step and the beats were found on, where that is another one with
+            the same state: a person's note, a restore and a fork have none of their own.
         sources: What became of each source, in the order in which they were connected.
         unclaimed: What the checkpoint has and no source asked for; the next save leaves it out.
         passed_over: Damaged checkpoints that an older one was served for, newest first.
+        newer_branches: Other branches of the session on which something newer was saved.
         reason: Why nothing could be restored; empty where something was.
     """
 
@@ -47,9 +50,11 @@ class ResumeReport:
     age_seconds: float = 0.0
     steps_recovered: int | None = None
     beats_recovered: int | None = None
+    counted_on: str | None = None
     sources: Mapping[str, SourceOutcome] = field(default_factory=dict)
     unclaimed: tuple[str, ...] = ()
     passed_over: tuple[DamagedCheckpoint, ...] = ()
+    newer_branches: tuple[str, ...] = ()
     reason: str = ""
 
     @property
@@ -70,6 +75,7 @@ class ResumeReport:
             "age_seconds": self.age_seconds,
             "steps_recovered": self.steps_recovered,
             "beats_recovered": self.beats_recovered,
+            "counted_on": self.counted_on,
             "complete": self.complete,
             "sources": {
                 name: {"outcome": each.outcome, "message": each.message}
@@ -77,6 +83,7 @@ class ResumeReport:
             },
             "unclaimed": list(self.unclaimed),
             "passed_over": [{"id": each.id, "seq": each.seq, "why": each.why} for each in self.passed_over],
+            "newer_branches": list(self.newer_branches),
             "reason": self.reason,
         }
 
@@ -88,12 +95,22 @@ class ResumeReport:
             f"resumed from #{self.checkpoint.seq}{said} of {self.checkpoint.created_at:%Y-%m-%d %H:%M:%S} UTC"
         ]
         for outcome in ("restored", "missing", "failed", "absent"):
-            names = self.named(outcome)
-            if names:
-                parts.append(f"{outcome}: {', '.join(names)}")
+            told = [_with_reason(name, self.sources[name].message) for name in self.named(outcome)]
+            if told:
+                parts.append(f"{outcome}: {', '.join(told)}")
         if self.unclaimed:
             parts.append(f"unclaimed: {', '.join(self.unclaimed)}")
+        if self.steps_recovered is None and self.beats_recovered is None:
+            parts.append("no step or beat is known for it: counting begins at 0")
+        elif self.counted_on is not None:
+            parts.append(f"counted on from {self.counted_on[:12]}, which has the same state")
         if self.passed_over:
             passed = ", ".join(f"#{each.seq or '?'}" for each in self.passed_over)
             parts.append(f"passed over, because damaged: {passed}")
+        if self.newer_branches:
+            parts.append(f"newer, and elsewhere: {', '.join(self.newer_branches)}")
         return "; ".join(parts)
+
+
+def _with_reason(name: str, message: str) -> str:
+    return f"{name} ({message})" if message else name

@@ -7,7 +7,7 @@ recorder. One that fails is reported and does not stop the others.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Coroutine, Mapping
+from collections.abc import Awaitable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import ErrorCode, InvalidInputError
@@ -64,11 +64,13 @@ class Plan:
             checkpoint=checkpoint,
             # A clock that went back does not make it younger than new.
             age_seconds=max(0.0, now / 1e6 - checkpoint.created_at.timestamp()),
-            steps_recovered=checkpoint.step,
-            beats_recovered=beats_of(checkpoint.metadata),
+            steps_recovered=stored.counters.step,
+            beats_recovered=stored.counters.beats,
+            counted_on=stored.counters.taken_from,
             sources=dict(self._outcomes),
             unclaimed=tuple(name for name in (*stored.values, *stored.refused) if name not in self._outcomes),
             passed_over=stored.passed_over,
+            newer_branches=stored.newer,
         )
 
     def _prepare(self, name: str, source: Source, value: Any) -> None:
@@ -95,11 +97,5 @@ def restore_now(source: Source, value: Any) -> None:
         raise InvalidInputError(
             "its restore has to be awaited",
             code=ErrorCode.BAD_ARGUMENT,
-            hint="resume with an AsyncRecorder, or make restore a plain function",
+            hint="use an AsyncRecorder; for one that is connected late, await its bring_back(name)",
         )
-
-
-def beats_of(metadata: Mapping[str, Any]) -> int | None:
-    """The beats that a recorder put onto a checkpoint."""
-    beats = metadata.get("beats")
-    return beats if type(beats) is int else None

@@ -10,7 +10,7 @@ from there. So no rule is silent for longer than it should be, and a clock that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from holdfast.errors import ErrorCode, InvalidInputError
@@ -314,13 +314,28 @@ def _asks(trigger: Trigger) -> bool:
 
 def _ask(predicate: triggers.Predicate, moment: Moment) -> bool:
     try:
-        return bool(predicate(moment.state(), moment.last))
+        answer = predicate(moment.state(), moment.last)
+        if not isinstance(answer, Awaitable):
+            return bool(answer)
     except Exception as error:
         # Whatever it is, whoever asked is told: a trigger that is silent by mistake loses work.
-        name = getattr(predicate, "__name__", repr(predicate))
-        raise InvalidInputError(
-            f"the predicate {name} of when() failed: {type(error).__name__}: {error}",
-            code=ErrorCode.PREDICATE_FAILED,
-            hint="mend the predicate; it gets (state by source, last checkpoint or None) and says whether to save",
-            predicate=name,
+        raise _failed(
+            predicate,
+            f"failed: {type(error).__name__}: {error}",
+            "mend the predicate; it gets (state by source, last checkpoint or None) and says whether to save",
         ) from error
+    if isinstance(answer, Coroutine):
+        # Closed, so that nobody is warned of a coroutine that was never awaited: the error says it.
+        answer.close()
+    raise _failed(
+        predicate,
+        f"gave a {type(answer).__name__}, which has to be awaited, and not an answer",
+        "make it a plain function: as an object a coroutine counts as true, and each check would save",
+    )
+
+
+def _failed(predicate: triggers.Predicate, what: str, hint: str) -> InvalidInputError:
+    name = getattr(predicate, "__name__", repr(predicate))
+    return InvalidInputError(
+        f"the predicate {name} of when() {what}", code=ErrorCode.PREDICATE_FAILED, hint=hint, predicate=name
+    )

@@ -155,6 +155,11 @@ def _adapted(thing: Any) -> Source:
             )
         return Adapter(thing, tuple(each.name for each in dataclass_fields(thing)))
     if is_model(type(thing)):
+        if type(thing).model_config.get("frozen"):
+            raise _bad(
+                f"{type(thing).__name__} is a frozen pydantic model: nothing can be restored into it",
+                "keep it in an attribute of another object, and connect attributes(that, name)",
+            )
         return _Model(thing, tuple(type(thing).__pydantic_fields__))
     raise _bad(
         f"{type(thing).__name__} cannot be a source",

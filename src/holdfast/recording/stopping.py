@@ -15,42 +15,51 @@ if TYPE_CHECKING:
 STOP: Final = "auto:interrupt"
 """The trigger of a last checkpoint; also what a check answers when it is time for one."""
 
+Parting = tuple["Checkpoint | None", str]
+"""The last checkpoint, or why there is none."""
+
 
 class Interrupted(SystemExit):
     """The recorder was asked to stop, and has saved what there was.
 
     Attributes:
         signal: The number of the signal.
-        checkpoint: The last checkpoint, with status `interrupted`. None where it could not be saved, or where the
-            recorder is not enabled.
+        checkpoint: The last checkpoint, with status `interrupted`. None where there is none.
+        reason: Why there is none, where that was on purpose: the recorder is not enabled, or has not got back yet what
+            is stored.
     """
 
-    def __init__(self, signal: int, checkpoint: Checkpoint | None = None) -> None:
+    def __init__(self, signal: int, checkpoint: Checkpoint | None = None, reason: str = "") -> None:
         super().__init__(128 + signal)
         self.signal = signal
         self.checkpoint = checkpoint
+        self.reason = reason
 
     def __str__(self) -> str:
-        saved = "nothing was saved" if self.checkpoint is None else f"saved as #{self.checkpoint.seq}"
+        because = f": {self.reason}" if self.reason else ""
+        saved = (
+            f"nothing was saved{because}" if self.checkpoint is None else f"saved as #{self.checkpoint.seq}"
+        )
         return f"interrupted by signal {self.signal}, {saved}"
 
 
 class Stop:
     """That a recorder was asked to stop, and what has come of it."""
 
-    __slots__ = ("checkpoint", "done", "signal")
+    __slots__ = ("checkpoint", "done", "reason", "signal")
 
     def __init__(self, signal: int) -> None:
         self.signal = signal
         self.done = False
         """Whether the last checkpoint is saved, or none will be."""
         self.checkpoint: Checkpoint | None = None
+        self.reason = ""
 
-    def finish(self, checkpoint: Checkpoint | None) -> Interrupted:
+    def finish(self, checkpoint: Checkpoint | None, reason: str = "") -> Interrupted:
         """What to raise now that all is done."""
-        self.done, self.checkpoint = True, checkpoint
+        self.done, self.checkpoint, self.reason = True, checkpoint, reason
         return self.interrupted()
 
     def interrupted(self) -> Interrupted:
         """What to raise."""
-        return Interrupted(self.signal, self.checkpoint)
+        return Interrupted(self.signal, self.checkpoint, self.reason)

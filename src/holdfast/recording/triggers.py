@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.errors import ErrorCode, InvalidInputError
@@ -37,8 +38,8 @@ class Trigger:
         """Due when both have become due since the last save, in whatever order."""
         return _combined(AllOf, self, other)
 
-    def throttle(self, seconds: float) -> Trigger:
-        """Due at most once in so many seconds. What comes sooner is held back until then, and not lost."""
+    def throttle(self, seconds: float | timedelta) -> Trigger:
+        """Due at most once in so many seconds, or a timedelta. What comes sooner is held back until then, and not lost."""
         return Throttled(self, _seconds(seconds, "throttle"))
 
 
@@ -135,12 +136,14 @@ manual: Final = Manual()
 """Never by itself: only `save()` saves."""
 
 
-def every(*, steps: int | None = None, seconds: float | None = None, beats: int | None = None) -> Trigger:
+def every(
+    *, steps: int | None = None, seconds: float | timedelta | None = None, beats: int | None = None
+) -> Trigger:
     """Save again and again. With more than one of them, whichever comes first.
 
     Args:
         steps: When a multiple of this is reached or crossed since the last check; 0 is one too.
-        seconds: When so much time has passed since the last save, or since the recorder was made.
+        seconds: When so much time has passed since the last save, or since the recorder was made; also a timedelta.
         beats: When so many beats have passed since the last save.
 
     Raises:
@@ -165,6 +168,9 @@ def every(*, steps: int | None = None, seconds: float | None = None, beats: int 
 def on(pattern: str) -> Trigger:
     """Save when an event is emitted through the recorder: `tool.completed`, all of `tool.*`, or `*`.
 
+    That is `recorder.emit`. What is emitted on the bus itself, `recorder.events.emit`, is for subscribers alone: it may
+    come from any thread, at a moment at which nothing can be captured.
+
     Raises:
         InvalidInputError: The pattern is none.
     """
@@ -179,8 +185,16 @@ def when(predicate: Predicate) -> Trigger:
     exception in it reaches the caller of the check as InvalidInputError (`predicate-failed`), with its cause.
 
     Raises:
-        InvalidInputError: It cannot be called.
+        InvalidInputError: It cannot be called, or would have to be awaited.
     """
+    from inspect import iscoroutinefunction
+
+    if iscoroutinefunction(predicate) or iscoroutinefunction(getattr(predicate, "__call__", None)):  # noqa: B004
+        raise InvalidInputError(
+            f"when() needs a plain function, and {predicate!r:.60} is a coroutine function",
+            code=ErrorCode.BAD_ARGUMENT,
+            hint="make it a plain function: it is asked between two steps, with no await in between",
+        )
     if not callable(predicate):
         raise InvalidInputError(
             f"when() needs a function, not {predicate!r:.60}",
@@ -225,6 +239,8 @@ def _whole(value: object, name: str) -> int:
 
 
 def _seconds(value: object, what: str) -> float:
+    if isinstance(value, timedelta):
+        value = value.total_seconds()
     # NaN is not above 0 either; infinity would be a way to say never.
     if type(value) in (int, float) and 0 < value < float("inf"):  # type: ignore[operator]
         return float(value)  # type: ignore[arg-type]

@@ -3,6 +3,9 @@
 A lease runs out unless it is renewed, so that a holder that died does not keep its place. A holder that was only slow
 may still believe that it has the lease: each claim gets a higher epoch than any before, and a commit that carries the
 epoch of an older claim as its fence is refused. So at most one holder's commits get through, whatever clocks say.
+
+Between machines time is the store's. On one machine it is that of a clock which nobody sets (`Lease.ticks`): setting
+the other one takes no lease from a process that is alive.
 """
 
 from __future__ import annotations
@@ -36,6 +39,9 @@ class Lease(Record):
     """When it runs out unless it is renewed, by the store's clock."""
     length: int
     """For how long it was last claimed or renewed, in microseconds."""
+    ticks: int
+    """When it was last claimed or renewed, by the clock of the holder's machine that nobody sets: microseconds of its
+    boot. Who claims from the same place counts by this clock, and by no other."""
 
     @property
     def fence(self) -> Fence:

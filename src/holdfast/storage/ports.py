@@ -220,27 +220,33 @@ class Backend(Protocol):
         """
         ...
 
-    def claim(self, name: str, holder: Holder, seconds: float, *, at: int) -> Lease:
+    def claim(self, name: str, holder: Holder, seconds: float, *, at: int, ticks: int) -> Lease:
         """Take a lease for so many seconds, in one step, if nobody has it; of many who try at once one gets it.
 
         It can be had where nobody holds it, where its time is over, and where its holder is known to be gone: a process
-        of this machine that has ended. It is over when `until` has passed, and also when `until` is further away than
-        twice its length: then the clock was set back. Who has it already (the same `holder.id`) gets it anew. Its epoch
-        is higher than any that was ever given in this store.
+        of this machine that has ended. For who is in the place of its holder (all of `host` but the name is equal, and
+        there is such a part) it is over when `ticks` is `length` past those of the lease, and no other clock counts;
+        unless they are more than `length` ahead, which no claim of the same boot can be. For everybody else it is over
+        when `until` has passed, and also when `until` is further away than twice its length: then the clock was set
+        back. Who has it already (the same `holder.id`) gets it anew. Its epoch is higher than any that was ever given
+        in this store.
 
         Args:
             name: The lease.
             holder: Who wants it.
             seconds: For how long.
             at: The time now, for a store that has no clock of its own; one that has goes by that.
+            ticks: The boot clock of the claimant's machine now, in microseconds; it is kept with the lease.
 
         Raises:
             ConflictError: Somebody holds it (`lease-held`).
         """
         ...
 
-    def renew(self, lease: Lease, seconds: float, *, at: int) -> Lease:
+    def renew(self, lease: Lease, seconds: float, *, at: int, ticks: int) -> Lease:
         """Hold a lease for so many seconds from now on, over or not, if nobody has taken it since; as it is then.
+
+        It is kept with the `ticks` of this renewal.
 
         Raises:
             ConflictError: Somebody has, or it was given up (`lease-lost`).

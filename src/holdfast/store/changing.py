@@ -27,10 +27,10 @@ from holdfast.storage.records import (
     Batch,
     CheckpointId,
     CheckpointRow,
-    Claim,
     Edit,
     Guard,
     Move,
+    NewChunk,
     Operation,
     SessionRow,
 )
@@ -52,8 +52,9 @@ class OperationPlan(Record):
     """Each with the row that it changes."""
     moves: Sequence[Move] = ()
     made: CheckpointRow | None = None
-    """A checkpoint whose chunks are all there already, as those of `relies_on`."""
+    """A checkpoint whose chunks are all there already, as those of `relies_on`, or come with it."""
     relies_on: CheckpointId | None = None
+    chunks: Sequence[NewChunk] = ()
     of: int | None = None
     """The number of the entry that is reversed."""
     switch_to: str | None = None
@@ -97,8 +98,11 @@ def carry_out(
             return Done(found, session, None, now)
         entry = plan.entry or _entry(session, plan, now)
         try:
-            receipt = place.backend.commit(_batch(claim, session, plan, entry))
-        except ConflictError:
+            receipt = place.backend.commit(_batch(place, session, plan, entry))
+        except ConflictError as conflict:
+            if conflict.code is ErrorCode.LEASE_LOST and place.lease is not None:
+                place.lease._noted(conflict)  # noqa: SLF001 - its own lease
+                raise
             # Somebody saved or changed something in between: work it out again from what is there now.
             continue
         except BackendError as failure:
@@ -198,10 +202,11 @@ def _entry(session: SessionRow, plan: OperationPlan, now: int) -> Operation:
     )
 
 
-def _batch(claim: Claim, session: SessionRow, plan: OperationPlan, entry: Operation) -> Batch:
+def _batch(place: Place, session: SessionRow, plan: OperationPlan, entry: Operation) -> Batch:
     return Batch(
-        claim=claim,
+        claim=place.claim,
         at=entry.at,
+        chunks=plan.chunks,
         checkpoints=() if plan.made is None else (plan.made,),
         moves=tuple(plan.moves),
         edits=tuple(new for _, new in plan.edits),
@@ -211,6 +216,7 @@ def _batch(claim: Claim, session: SessionRow, plan: OperationPlan, entry: Operat
         switch_to=plan.switch_to,
         removals=plan.removals,
         cuts_log_from=plan.cuts_log_from,
+        fence=None if place.lease is None else place.lease.fence,
     )
 
 

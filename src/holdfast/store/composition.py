@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from holdfast.objects.registry import TypeRegistry
 from holdfast.record import Record
 from holdfast.storage.ports import Backend
+from holdfast.store.metrics import Metrics
 
 if TYPE_CHECKING:
     from holdfast.history.keep import Keep
@@ -25,8 +26,9 @@ def system_clock() -> int:
 class LazyUpkeep:
     """The automatic retention of a store, made and imported when a session asks for it."""
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, metrics: Metrics) -> None:
         self._backend = backend
+        self._metrics = metrics
         self._upkeep: Upkeep | None = None
         self._process = 0
 
@@ -36,7 +38,7 @@ class LazyUpkeep:
         if self._upkeep is None or self._process != os.getpid():
             from holdfast.store.upkeep import Upkeep
 
-            self._upkeep, self._process = Upkeep(self._backend), os.getpid()
+            self._upkeep, self._process = Upkeep(self._backend, self._metrics), os.getpid()
         self._upkeep.after_save(session, keep, now)
 
     def close(self) -> None:
@@ -46,12 +48,13 @@ class LazyUpkeep:
 
 
 class Composition(Record):
-    """A backend, the types that states may hold, the application's version, a clock in microseconds, and upkeep."""
+    """A backend, the types states may hold, the application's version, a clock in microseconds, upkeep, and metrics."""
 
     backend: Backend
     types: TypeRegistry
     app_version: str | None
     clock: Callable[[], int]
     upkeep: LazyUpkeep
+    metrics: Metrics
     cuts: Cuts | None = None
     """For tests: other figures to cut states by than those of the format."""

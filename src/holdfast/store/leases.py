@@ -1,16 +1,16 @@
 """HeldLease: a lease that this process holds, renewed by a thread of its own for as long as it is held.
 
-The thread renews at a third of the time. An error of the store is no loss: it tries again until the time is over. Only
-when the store says that somebody else has the lease, or when the time is over and the store still cannot be asked, is
-it lost, for good. The thread holds no reference to the object: one that nobody has any more is not renewed, and its
-lease runs out.
+The thread renews at a third of the time. An error of the store is no loss: it tries again until the time is over. When
+the store says that somebody else has the lease, or when the time is over, it is lost, for good. The time is counted
+here, from before the last renewal that came through, by the machine's clock that nobody sets. A second thread looks at
+it, because a renewal may hang for longer than the lease lasts. The threads hold no reference to the object: one that
+nobody has any more is not renewed, and its lease runs out.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-import time
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,12 +19,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from holdfast.backends.leasing import lease_lost, microseconds
-from holdfast.backends.processes import this_process
+from holdfast.backends.processes import boot_ticks, this_process
 from holdfast.errors import ConflictError, ErrorCode, HoldfastError, InvalidInputError
 from holdfast.history.names import check_lease
 
 if TYPE_CHECKING:
-    from holdfast.storage.leasing import Fence, Lease
+    from holdfast.storage.leasing import Fence
     from holdfast.storage.ports import Backend
 
 _RENEWALS: Final = 3
@@ -61,26 +61,32 @@ class HeldLease:
             )
         self._backend = backend
         self._clock = clock
+        self._length = length
         self._seconds = length / 1_000_000
         self._on_lost = on_lost
         self._process = os.getpid()
         # Before the claim: counted from there, the lease never seems to last longer than it does.
-        self._counted_from = time.monotonic()
+        ticks = boot_ticks()
+        self._over_at = ticks + length
         self._lease = self._backend.claim(
-            name, this_process(os.urandom(16).hex()), self._seconds, at=self._clock()
+            name, this_process(os.urandom(16).hex()), self._seconds, at=self._clock(), ticks=ticks
         )
-        self._lost = threading.Event()
+        # A renewal that comes through must not undo a loss that somebody has seen. Reentrant, for handlers of signals.
+        self._changing = threading.RLock()
         self._reason: ConflictError | None = None
         self._released = False
         self._wake = threading.Event()
-        thread = threading.Thread(
-            target=_renew_until_it_ends,
-            args=(weakref.ref(self), self._wake, self._seconds),
-            name=f"holdfast lease {name}",
-            # A program that ends without giving it up is not kept from ending: its lease can be taken over then.
-            daemon=True,
-        )
-        thread.start()
+        for work, pause in (
+            (_renew_until_it_ends, self._until_renewal()),
+            (_watch_until_it_ends, self._seconds_left()),
+        ):
+            threading.Thread(
+                target=work,
+                args=(weakref.ref(self), self._wake, pause),
+                name=f"holdfast lease {name}",
+                # A program that ends without giving it up is not kept from ending: its lease can be taken over then.
+                daemon=True,
+            ).start()
 
     @property
     def name(self) -> str:
@@ -101,12 +107,16 @@ class HeldLease:
     def lost(self) -> bool:
         """Whether somebody else may have it by now; it does not come back. False after `release`."""
         # In a child the locks may be those of threads that it does not have: nothing but the number is looked at.
-        return self._process != os.getpid() or self._lost.is_set()
+        if self._process != os.getpid() or self._reason is not None:
+            return True
+        if not self._released and boot_ticks() >= self._over_at:
+            self._run_out()
+        return self._reason is not None
 
     @property
     def held(self) -> bool:
         """Whether it is neither lost nor given up, as far as this process knows."""
-        return not self.lost and not self._released
+        return self._is_held()
 
     @property
     def fence(self) -> Fence:
@@ -137,7 +147,10 @@ class HeldLease:
         """
         if not self.held:
             return
-        self._released = True
+        with self._changing:
+            if not self._is_held():
+                return
+            self._released = True
         self._wake.set()
         self._backend.release(self._lease)
 
@@ -155,6 +168,10 @@ class HeldLease:
         how = "lost" if self.lost else "held" if self.held else "released"
         return f"<HeldLease {self.name!r} epoch {self.epoch} {how}>"
 
+    def _is_held(self) -> bool:
+        # Type checkers take a property for something that stays as it was.
+        return not self.lost and not self._released
+
     def _noted(self, conflict: ConflictError) -> ConflictError:
         """What a writer under this lease is told about a conflict: if the lease is lost, nothing else matters."""
         if self.held and conflict.code is not ErrorCode.LEASE_LOST:
@@ -169,37 +186,50 @@ class HeldLease:
 
     def _lose(self, reason: ConflictError) -> None:
         if self.held:
-            self._reason = reason
-            self._lost.set()
+            with self._changing:
+                if self._reason is None and not self._released:
+                    self._reason = reason
             self._wake.set()
 
+    def _run_out(self) -> None:
+        """Lose it if its time is over. Nobody is woken: whoever waits is woken by the thread that watches."""
+        with self._changing:
+            if self._reason is None and not self._released and boot_ticks() >= self._over_at:
+                self._reason = lease_lost(self._lease.fence, None, "it could not be renewed in time")
+
+    def _seconds_left(self) -> float:
+        return max(0, self._over_at - boot_ticks()) / 1_000_000
+
+    def _until_renewal(self) -> float:
+        # Counted like the time itself: a claim that took long is renewed all the sooner.
+        return max(0.0, self._seconds_left() - self._seconds * (1 - 1 / _RENEWALS))
+
     def _renew(self) -> float:
-        """Renew it once; in how many seconds to do so again. Afterwards it may be lost."""
-        began = time.monotonic()
-        renewed: Lease | None = None
+        """Renew it once, if it is not lost; in how many seconds to do so again. Afterwards it may be lost."""
+        if not self.held:
+            return 0.0
+        ticks = boot_ticks()
         try:
-            renewed = self._backend.renew(self._lease, self._seconds, at=self._clock())
-        except ConflictError as conflict:
-            if conflict.code is ErrorCode.LEASE_LOST:
-                self._lose(conflict)
-                return 0.0
-        except Exception:  # noqa: BLE001 - whatever a backend raises: a thread that died would let the lease run out
-            renewed = None
-        if renewed is not None:
-            self._lease, self._counted_from = renewed, began
-            return self._seconds / _RENEWALS
-        left = self._counted_from + self._seconds - time.monotonic()
-        if left <= 0:
-            self._lose(lease_lost(self._lease.fence, None, "it could not be renewed in time"))
-        return max(0.0, min(left, self._seconds / _RETRIES))
+            renewed = self._backend.renew(self._lease, self._seconds, at=self._clock(), ticks=ticks)
+        except Exception as error:  # noqa: BLE001 - whatever a backend raises: without this thread it would run out
+            if isinstance(error, ConflictError) and error.code is ErrorCode.LEASE_LOST:
+                self._lose(error)
+            return min(self._seconds_left(), self._seconds / _RETRIES)
+        with self._changing:
+            if self._is_held():
+                self._lease, self._over_at = renewed, ticks + self._length
+                return self._until_renewal()
+        # It came through after the loss: others would wait for a lease that nobody counts on.
+        with suppress(Exception):
+            self._backend.release(renewed)
+        return 0.0
 
     def _tell(self) -> None:
-        if self._lost.is_set() and self._on_lost is not None:
+        if self.lost and self._on_lost is not None:
             self._on_lost(self)
 
 
-def _renew_until_it_ends(held: weakref.ref[HeldLease], wake: threading.Event, seconds: float) -> None:
-    pause = seconds / _RENEWALS
+def _renew_until_it_ends(held: weakref.ref[HeldLease], wake: threading.Event, pause: float) -> None:
     while True:
         ended = wake.wait(pause)
         lease = held()
@@ -207,11 +237,25 @@ def _renew_until_it_ends(held: weakref.ref[HeldLease], wake: threading.Event, se
             return
         if not ended:
             pause = lease._renew()  # noqa: SLF001 - the thread of this object
-            ended = wake.is_set()
-        if ended:
-            lease._tell()  # noqa: SLF001 - as above
+        if not lease.held:
+            wake.set()
             return
         # While it waits it keeps nothing alive.
+        del lease
+
+
+def _watch_until_it_ends(held: weakref.ref[HeldLease], wake: threading.Event, pause: float) -> None:
+    """Look at the clock whatever the renewal does, and tell of the loss, once."""
+    while True:
+        wake.wait(pause)
+        lease = held()
+        if lease is None:
+            return
+        if not lease.held:
+            wake.set()
+            lease._tell()  # noqa: SLF001 - the thread of this object
+            return
+        pause = lease._seconds_left()  # noqa: SLF001 - as above
         del lease
 
 

@@ -26,7 +26,7 @@ from holdfast.errors import (
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.objects.recurring import RecurringRuns, RecurringState
 from holdfast.objects.registry import TypeRegistry
-from holdfast.objects.verified import Read
+from holdfast.objects.verified import Read, checked
 from holdfast.storage.ports import Backend, Reader
 from holdfast.storage.records import CheckpointId, ChunkHash, Query
 from holdfast.store.rereading import read_again
@@ -124,10 +124,12 @@ class StatePages:
             read = partial(self._recent.read, reader.chunks)
             there = _there(reader, chosen)
             roots = [ChunkHash(bytes.fromhex(each.root)) for each in chosen]
-            # Where one of them is damaged, which it is shows below, when each is read for itself.
-            with suppress(IntegrityError):
-                # Most states are one chunk, or little more: one question instead of one for each.
-                read(roots)
+            # Most states are one chunk, or little more: one question instead of one for each.
+            found = read(roots)
+            for root in dict.fromkeys(roots):
+                # Where one of them is damaged, which it is shows below, when each is read for itself.
+                with suppress(IntegrityError):
+                    self._recent.keep(root, checked(root, found))
             return deque(
                 self._loaded(read, root, None if each.id in there else _removed(each))
                 for each, root in zip(chosen, roots, strict=True)
@@ -138,7 +140,7 @@ class StatePages:
             # Its chunks may well be there, or even be remembered; nobody can load what is forgotten.
             return LoadedState(None, removed)
         try:
-            return LoadedState(self._runs.state(root, read), None)
+            return LoadedState(self._runs.state(root, read, self._recent.keep), None)
         except _OF_ONE_STATE as error:
             return LoadedState(None, error)
 
@@ -211,20 +213,38 @@ class _RecentChunks:
     def read(self, read: Read, names: Iterable[ChunkHash]) -> Mapping[ChunkHash, bytes]:
         """What `read` would give, with no chunk read that is remembered."""
         wanted = list(names)
-        found = {name: self._chunks[name] for name in wanted if name in self._chunks}
-        missing = [name for name in wanted if name not in found]
-        if missing:
-            # Once: each look at what was read may expand it anew.
-            new = dict(read(missing))
-            found.update(new)
-            self._remember(new)
-        return found
+        known = {name: self._chunks[name] for name in wanted if name in self._chunks}
+        missing = [name for name in wanted if name not in known]
+        return _Found(known, read(missing)) if missing else known
 
-    def _remember(self, new: Mapping[ChunkHash, bytes]) -> None:
-        self._chunks.update(new)
-        self._size += sum(map(len, new.values()))
+    def keep(self, name: ChunkHash, data: bytes) -> None:
+        """Remember a chunk that is what it should be; of one that was not, others would be told, too."""
+        if name in self._chunks or len(data) > _REMEMBERED_BYTES:
+            return
+        self._chunks[name] = data
+        self._size += len(data)
         while self._size > _REMEMBERED_BYTES:
             self._size -= len(self._chunks.pop(next(iter(self._chunks))))
+
+
+class _Found(Mapping[ChunkHash, bytes]):
+    """What is remembered, and what was read. Each chunk of that may be expanded when it is looked at, and only then."""
+
+    __slots__ = ("_known", "_read")
+
+    def __init__(self, known: Mapping[ChunkHash, bytes], read: Mapping[ChunkHash, bytes]) -> None:
+        self._known = known
+        self._read = read
+
+    def __getitem__(self, name: ChunkHash) -> bytes:
+        return self._known[name] if name in self._known else self._read[name]
+
+    def __iter__(self) -> Iterator[ChunkHash]:
+        yield from self._known
+        yield from self._read
+
+    def __len__(self) -> int:
+        return len(self._known) + len(self._read)
 
 
 def _there(reader: Reader, chosen: Iterable[Checkpoint]) -> set[str]:

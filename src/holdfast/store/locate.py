@@ -27,6 +27,7 @@ def open_store(
     timeout: float = 10.0,
     app_version: str | None = None,
     damaged: bool = False,
+    compress: bool = True,
 ) -> Store:
     """Open a store, and make it if there is none.
 
@@ -41,6 +42,8 @@ def open_store(
         app_version: The version of the application, written into each checkpoint.
         damaged: Open a store whose first pages are damaged, for `verify`, `repair` and `recover`: whatever else is
             asked of it may still be an IntegrityError.
+        compress: False: what is saved from here is stored as it is, which takes more room and less time. Each store
+            can be read either way, and both kinds of checkpoints can be in one.
 
     Raises:
         NotFoundError: There is no store, and `create` is false.
@@ -63,9 +66,21 @@ def open_store(
         raise InvalidInputError(
             f"timeout cannot be {timeout!r:.60}", code=ErrorCode.BAD_ARGUMENT, hint="give a number of seconds"
         )
+    if type(compress) is not bool:
+        raise InvalidInputError(
+            f"compress cannot be {compress!r:.60}", code=ErrorCode.BAD_ARGUMENT, hint="use True or False"
+        )
     place = find_target() if target is None else target
+    backend = connect(
+        place,
+        durability=durability,
+        create=create,
+        timeout=timeout,
+        damaged=damaged,
+        compress=compress,
+    )
     return Store(
-        connect(place, durability=durability, create=create, timeout=timeout, damaged=damaged),
+        backend,
         types=types,
         app_version=app_version,
     )

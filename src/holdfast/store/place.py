@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from holdfast.errors import IntegrityError
 from holdfast.history.checkpoint import Checkpoint
@@ -10,6 +11,9 @@ from holdfast.history.refs import resolve
 from holdfast.record import Record
 from holdfast.storage.ports import Backend, Reader
 from holdfast.storage.records import CheckpointRow, Claim, SessionRow
+
+if TYPE_CHECKING:
+    from holdfast.store.leases import HeldLease
 
 
 class Place(Record):
@@ -20,6 +24,8 @@ class Place(Record):
     branch: str
     clock: Callable[[], int]
     app_version: str | None
+    lease: HeldLease | None = None
+    """The lease that has to be held for anything to be written."""
 
     def find(self, reader: Reader, ref: str | Checkpoint) -> CheckpointRow:
         """The row that a ref names here."""

@@ -76,12 +76,25 @@ def prune(
     return PruneReport(len(decisions), len(decisions) - deleted, deleted, decisions, dry_run)
 
 
-def retire(backend: Backend, session: str, keep: Keep, *, now: int) -> tuple[int, int]:
-    """Remove for good what a policy does not keep, after a save; how many went, and how many are left."""
+def retire(backend: Backend, session: str, keep: Keep, *, now: int) -> tuple[dict[str, list[str]], int]:
+    """Remove for good what a policy does not keep, after a save; what went of which session, and how many are left."""
     with backend.reader() as reader:
         reading = _read(reader, session, keep, now, kind="retire")
     done = _carry_out(backend, session, keep, reading, now=now, kind="retire").plan
-    return len(done.removed), len(done.decisions) - len(done.removed)
+    removed: dict[str, list[str]] = {}
+    for each in done.decisions:
+        if not each.kept:
+            removed.setdefault(each.row.session, []).append(each.row.id.hex())
+    return removed, len(done.decisions) - len(done.removed)
+
+
+def removed_by(report: PruneReport) -> dict[str, list[str]]:
+    """The ids of the checkpoints that went, by their sessions; none where nothing was done."""
+    gone: dict[str, list[str]] = {}
+    for each in report.decisions:
+        if not each.kept and not report.dry_run:
+            gone.setdefault(each.checkpoint.session, []).append(each.checkpoint.id)
+    return gone
 
 
 def _read(reader: Reader, session: str, keep: Keep, now: int, *, kind: str) -> _Reading:

@@ -15,6 +15,7 @@ from typing import NoReturn
 from holdfast.errors import ErrorCode, UnsupportedError
 from holdfast.storage.copying import Adoption
 from holdfast.storage.inspection import Rebuilt
+from holdfast.storage.leasing import Holder, Lease
 from holdfast.storage.ports import Backend, Collection, Inspection, Reader
 from holdfast.storage.records import Batch, Receipt
 
@@ -53,6 +54,25 @@ class Rehearsal:
     def turn(self, session: str) -> AbstractContextManager[object]:
         """See `Backend.turn`."""
         return self._backend.turn(session)
+
+    def claim(self, name: str, holder: Holder, seconds: float, *, at: int, ticks: int) -> Lease:
+        """Refused."""
+        del name, holder, seconds, at, ticks
+        _refuse()
+
+    def renew(self, lease: Lease, seconds: float, *, at: int, ticks: int) -> Lease:
+        """Refused."""
+        del lease, seconds, at, ticks
+        _refuse()
+
+    def release(self, lease: Lease) -> None:
+        """Refused."""
+        del lease
+        _refuse()
+
+    def lease(self, name: str) -> Lease | None:
+        """See `Backend.lease`."""
+        return self._backend.lease(name)
 
     def inspect(self) -> AbstractContextManager[Inspection]:
         """See `Backend.inspect`."""

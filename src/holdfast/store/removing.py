@@ -27,14 +27,14 @@ def delete(place: Place, ref: str | Checkpoint, *, force: bool) -> tuple[Checkpo
     return done.found, done.session
 
 
-def clear(place: Place, *, force: bool) -> int:
-    """Hide every checkpoint and remove every branch of the session; how many checkpoints that were."""
+def clear(place: Place, *, force: bool) -> list[str]:
+    """Hide every checkpoint and remove every branch of the session; the ids of the checkpoints."""
 
-    def work(reader: Reader, session: SessionRow) -> tuple[OperationPlan | None, int]:
+    def work(reader: Reader, session: SessionRow) -> tuple[OperationPlan | None, list[str]]:
         change = plan_clearing(reader, session, force=force)
         if not change.edits and not change.moves:
-            return None, 0
-        removed = sum(bool(new.hidden) and not row.hidden for row, new in change.edits)
+            return None, []
+        removed = [row.id.hex() for row, new in change.edits if new.hidden and not row.hidden]
         return OperationPlan("clear", edits=change.edits, moves=change.moves), removed
 
     return carry_out(place, work).found

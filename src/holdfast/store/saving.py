@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import partial
 from itertools import count
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from holdfast.errors import BackendError, ConflictError, ErrorCode, HoldfastError
 from holdfast.history.checkpoint import Checkpoint
@@ -42,6 +42,9 @@ from holdfast.storage.records import (
 )
 from holdfast.store.draft import Draft
 from holdfast.store.rereading import read_again
+
+if TYPE_CHECKING:
+    from holdfast.storage.leasing import Fence
 
 
 class Unset:
@@ -71,6 +74,8 @@ class Saved(Record):
     """The session, as far as its agent and project go."""
     wrote: bool
     """False where the key named this state already, and nothing was written."""
+    forked: bool = False
+    """Whether it went beside the head that was there, because that was not the expected one."""
 
 
 class Unsettled(Record):
@@ -98,6 +103,12 @@ class Intent(Record):
     """Whether the caller said what is expected, and not only what this writer has seen."""
     unsettled: list[Unsettled] | None = None
     """Of this writer, which keeps the list: what a save leaves open is added to it."""
+    fence: Fence | None = None
+    """The lease that has to be held for anything to be written."""
+    leads: bool = False
+    """Whether whoever is on the branch goes along where this writer leaves it for a new one."""
+    went_back: bool = False
+    """Whether this writer went back to what it expects on purpose: going on beside the head is no conflict then."""
 
 
 class _Place(Record):
@@ -106,6 +117,8 @@ class _Place(Record):
     branch: str
     parent: CheckpointRow | None
     expected: CheckpointId | None
+    forked: bool = False
+    """Whether that is beside the head, because somebody had moved it."""
 
 
 _NOWHERE: Final = _Place("", None, None)
@@ -182,17 +195,33 @@ def _save(
             moves=(Move(branch=place.branch, expected=place.expected, head=row.id),),
             guard=_guard(place, known),
             relies_on=_relied_on(intent, encoded),
+            fence=intent.fence,
+            switch_to=_taken_along(intent, place, known),
         )
         try:
-            return Saved(backend.commit(batch).checkpoints[0], owner, wrote=True)
+            return Saved(_committed(backend, batch, intent, draft), owner, wrote=True, forked=place.forked)
         except ConflictError as conflict:
+            if conflict.code is ErrorCode.LEASE_LOST:
+                raise
             # Another writer came first, or the key is taken: the next reading decides what that means for this one. A
             # key that names this state already needs no chunks.
             if conflict.code is ErrorCode.CHUNKS_GONE and (blindly is None or draft.key is None):
                 raise
         except BackendError as failure:
-            return Saved(_settle(backend, intent, draft, row, failure), owner, wrote=True)
+            settled = _settle(backend, intent, draft, row, failure)
+            return Saved(settled, owner, wrote=True, forked=place.forked)
     raise ConflictError.session_changed(session)
+
+
+def _committed(backend: Backend, batch: Batch, intent: Intent, draft: Draft) -> CheckpointRow:
+    try:
+        return backend.commit(batch).checkpoints[0]
+    except HoldfastError:
+        raise
+    except BaseException:
+        # Ctrl-C, say, after the store had done it: the next save would take its own checkpoint for another's.
+        _leave_open(intent, draft, batch.checkpoints[0])
+        raise
 
 
 def _look(backend: Backend, intent: Intent, encoded: EncodedState, draft: Draft, now: int) -> _Look:
@@ -273,6 +302,15 @@ def _guard(place: _Place, known: SessionRow | None) -> Guard | None:
     return Guard(log_count=known.log_count)
 
 
+def _taken_along(intent: Intent, place: _Place, known: SessionRow | None) -> str | None:
+    """The branch in use from here on: in the same commit, so that nobody ever finds one that was left.
+
+    Where people have gone elsewhere they stay there. One who goes between reading and writing is noticed by the guard.
+    """
+    leaves = known is not None and known.current == intent.branch != place.branch
+    return place.branch if intent.leads and leaves else None
+
+
 def _with_key(reader: Reader, session: str, key: str, encoded: EncodedState) -> CheckpointRow | None:
     found = reader.checkpoints(Query(session=session, key=key, include_hidden=True, limit=1))
     if not found:
@@ -298,7 +336,8 @@ def _choose(reader: Reader, intent: Intent, now: int) -> _Place:
         return _Place(branch, head, head_id) if parent is None else _beside(reader, intent, parent, head_id)
     if intent.on_conflict == "raise":
         raise ConflictError.branch_moved(session, branch, expected=intent.expected, actual=head_id)
-    return _beside(reader, intent, parent or _seen(reader, intent, head_id), head_id)
+    beside = _beside(reader, intent, parent or _seen(reader, intent, head_id), head_id)
+    return beside._replace(forked=not intent.went_back)
 
 
 def _begins_branch(intent: Intent) -> bool:
@@ -387,8 +426,10 @@ def _settle(
     try:
         with backend.reader() as reader:
             found = reader.checkpoint(row.id)
-    except HoldfastError:
+    except BaseException as error:
         _leave_open(intent, draft, row)
+        if not isinstance(error, HoldfastError):
+            raise
         # The store cannot be read either: the first failure is the one to report.
         raise failure from None
     if found is None:

@@ -12,6 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
+from weakref import WeakSet
 
 from holdfast.errors import ErrorCode, InvalidInputError
 from holdfast.history import jsontext
@@ -21,16 +22,21 @@ from holdfast.objects.registry import GLOBAL, C, Upgrade
 from holdfast.record import Record
 from holdfast.storage.ports import Backend, Reader
 from holdfast.storage.records import Query, SessionRow, StoreStats
+from holdfast.store.archives.taking_in import ArchiveStore
 from holdfast.store.composition import Composition, LazyUpkeep, system_clock
 from holdfast.store.draft import check_status, check_step, check_trigger
+from holdfast.store.metrics import Metrics
 from holdfast.store.place import session_of
 from holdfast.store.session import Ref, Session, check_limit
 
 if TYPE_CHECKING:
     from holdfast.history.keep import Keep
+    from holdfast.objects.diffing.diff import Diff
     from holdfast.store.collecting import GcReport
     from holdfast.store.copying import CopyReport
+    from holdfast.store.figures import MetricsSnapshot
     from holdfast.store.forgetting import ForgetReport
+    from holdfast.store.leases import HeldLease, OnLost
     from holdfast.store.loading import StatePages
     from holdfast.store.repairing import RepairReport
     from holdfast.store.verifying import VerifyReport
@@ -50,7 +56,7 @@ class SessionInfo(Record):
     """The branch that people are on: the one that commands use where none is named."""
 
 
-class Store:
+class Store(ArchiveStore):
     """A place that keeps checkpoints; made by `holdfast.open`, or around a backend of your own.
 
     Args:
@@ -69,8 +75,11 @@ class Store:
         clock: Callable[[], int] = system_clock,
     ) -> None:
         self._backend = backend
+        self._leases: WeakSet[HeldLease] = WeakSet()
         version = check_label(app_version, "application version")
-        self._parts = Composition(backend, GLOBAL.child(types), version, clock, LazyUpkeep(backend))
+        metrics = Metrics()
+        upkeep = LazyUpkeep(backend, metrics)
+        self._parts = Composition(backend, GLOBAL.child(types), version, clock, upkeep, metrics)
 
     @property
     def url(self) -> str:
@@ -129,6 +138,9 @@ class Store:
         project: str | None = None,
         branch: str = "main",
         keep: Keep | None = None,
+        lease: HeldLease | None = None,
+        export_dir: str | Path | bool | None = None,
+        export_format: str = "json.gz",
     ) -> Session:
         """A new Session object: one writer on one branch. Nothing is read or written until it is used.
 
@@ -138,8 +150,46 @@ class Store:
             project: What it belongs to.
             branch: The branch to write to.
             keep: After each save of this object, remove for good what this policy does not keep.
+            lease: What `lease` gave: as soon as somebody else has it, nothing that this object saves is written, and
+                saving raises ConflictError (`lease-lost`).
+            export_dir: A folder that gets a file for each save of this object, as `export` would write it; True is
+                `./checkpoints/`. The file goes with its checkpoint. One that cannot be written is a warning.
+            export_format: json.gz, json, or jsonl for one file with a line for each.
         """
-        return Session(self._parts, id, agent=agent, project=project, branch=branch, keep=keep)
+        return Session(
+            self._parts,
+            id,
+            agent=agent,
+            project=project,
+            branch=branch,
+            keep=keep,
+            lease=lease,
+            export_dir=export_dir,
+            export_format=export_format,
+        )
+
+    def lease(self, name: str, *, seconds: float = 30.0, on_lost: OnLost | None = None) -> HeldLease:
+        """Claim a lease: a name that one holder at a time has, of all that use this store.
+
+        It is renewed by a thread of its own until it is given up: `with store.lease("heartbeat:research-42") as held`.
+        A holder that died is followed at once on the same machine, and elsewhere when its time is over.
+        `store.session(..., lease=held)` writes only as long as it is held.
+
+        Args:
+            name: What it is for, a colon, and the session: `heartbeat:research-42`.
+            seconds: For how long it stays held when this process stops renewing it: after that it is lost, even if
+                nobody else has it.
+            on_lost: Called with the lease when it is lost, in a thread of its own.
+
+        Raises:
+            ConflictError: Somebody else has it (`lease-held`).
+            InvalidInputError: The name or the time cannot be used.
+        """
+        from holdfast.store.leases import HeldLease
+
+        held = HeldLease(self._backend, self._parts.clock, name, seconds=seconds, on_lost=on_lost)
+        self._leases.add(held)
+        return held
 
     def sessions(self, *, agent: str | None = None, project: str | None = None) -> list[SessionInfo]:
         """List the sessions, oldest first."""
@@ -166,7 +216,9 @@ class Store:
         from holdfast.store.rehearsing import Rehearsal
 
         tried = Store(Rehearsal(self._backend), clock=self._parts.clock)
-        tried._parts = self._parts._replace(backend=tried._backend, upkeep=tried._parts.upkeep)
+        # What is only tried is not counted here.
+        own = tried._parts
+        tried._parts = self._parts._replace(backend=tried._backend, upkeep=own.upkeep, metrics=own.metrics)
         return tried
 
     def projects(self) -> list[str]:
@@ -255,6 +307,26 @@ class Store:
 
         return EachState(self._state_pages(checkpoints))
 
+    def diff(self, a: Checkpoint, b: Checkpoint, *, path: str | None = None, whole: bool = False) -> Diff:
+        """Return what differs between the states of two checkpoints of any sessions; see `Session.diff`."""
+        from holdfast.store.diffs import check_checkpoints
+
+        check_checkpoints(a, b)
+        return self.session(a.session).diff(a, b, path=path, whole=whole)
+
+    def json_form(self, state: Any) -> Any:
+        """Return a state as plain data that JSON has: what JSON patches of a `Diff` apply to.
+
+        What JSON has no type for becomes an object with `$type` and `$value`, as in `holdfast show --json`; objects of
+        registered classes become what is stored of them.
+
+        Raises:
+            InvalidInputError: The state holds something that cannot be saved; the message has its path.
+        """
+        from holdfast.store.diffs import json_form_of
+
+        return json_form_of(state, self._parts.types)
+
     def watch(
         self, *, after: Checkpoint | None = None, session: str | None = None, timeout: float | None = None
     ) -> Iterator[Checkpoint]:
@@ -338,7 +410,10 @@ class Store:
         from holdfast.store.forgetting import forget
 
         now = self._parts.clock()
-        return forget(self._backend, session, refs, now=now, dry_run=dry_run, clean=clean)
+        report = forget(self._backend, session, refs, now=now, dry_run=dry_run, clean=clean)
+        if not dry_run:
+            self._parts.metrics.removed(session, "forget", count=report.checkpoints)
+        return report
 
     def verify(
         self,
@@ -388,6 +463,28 @@ class Store:
         with self._reader() as reader:
             return reader.stats()
 
+    def metrics(self) -> MetricsSnapshot:
+        """Return what this Store object did so far, in this process, as numbers.
+
+        They are of one moment, cheap to take, and begin at nothing with each Store that is opened, and after a fork.
+        `.to_dict()` gives plain data, `.prometheus()` the text that Prometheus reads.
+        """
+        from holdfast.store.figures import snapshot_of
+
+        return snapshot_of(self._parts.metrics)
+
+    def collector(self) -> Any:
+        """Return a collector of these numbers for a registry of prometheus-client: `REGISTRY.register(...)`.
+
+        A registry takes one: the names of two would be the same.
+
+        Raises:
+            UnsupportedError: prometheus-client is not installed.
+        """
+        from holdfast.store.figures import collector
+
+        return collector(self._parts.metrics)
+
     def backup(self, path: str | Path) -> Path:
         """Write a consistent copy of the whole store to a new file, beside running writers; return its path."""
         target = Path(path)
@@ -433,7 +530,10 @@ class Store:
             )
 
     def close(self) -> None:
-        """Let go of the store. Closing twice is fine; using it afterwards is a StateError."""
+        """Let go of the store and of its leases. Closing twice is fine; using it afterwards is a StateError."""
+        for held in list(self._leases):
+            # As at the end of its block: where the store cannot be told, it runs out.
+            held.__exit__(None, None, None)
         self._parts.upkeep.close()
         self._backend.close()
 

@@ -20,6 +20,7 @@ from holdfast.history.keep import Keep
 from holdfast.storage.ports import Backend
 from holdfast.storage.records import Swept
 from holdfast.store.collecting import collecting
+from holdfast.store.metrics import Metrics
 from holdfast.store.progress import silent
 from holdfast.store.pruning import retire
 
@@ -44,8 +45,9 @@ _PATIENCE: Final = 2.0
 class Upkeep:
     """The retention of one store in one process."""
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, metrics: Metrics) -> None:
         self._backend = backend
+        self._metrics = metrics
         # Held for one step of collecting: other threads go without, and take the next one.
         self._turn = threading.Lock()
         # Both are touched by several threads at once, and are no more than hints about when to look.
@@ -66,7 +68,7 @@ class Upkeep:
             warnings.warn(
                 f"old checkpoints of session {session!r} stay for now: {trouble}",
                 HoldfastWarning,
-                stacklevel=_callers_level(),
+                stacklevel=callers_level(),
             )
 
     def close(self) -> None:
@@ -104,7 +106,9 @@ class Upkeep:
             return
         # Without a lock: each save answers for the cap, and threads of one session settle it by their commits.
         removed, kept = retire(self._backend, session, keep, now=now)
-        self._removed += removed
+        for each, ids in removed.items():
+            self._metrics.removed(each, "retention", ids)
+            self._removed += len(ids)
         self._saves_left[session] = 0 if kept <= _LOOKED_AT_EACH_SAVE else kept // _LOOKED_AT_EACH_SAVE
 
     def _step(self) -> None:
@@ -141,7 +145,7 @@ class Upkeep:
             self._collecting = None
 
 
-def _callers_level() -> int:
+def callers_level() -> int:
     """How many frames up the one is that called `save`, of a Session or of a Document."""
     level, frame = 1, sys._getframe(1)  # noqa: SLF001 - documented, and what warnings itself uses
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("holdfast."):

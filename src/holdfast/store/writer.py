@@ -8,9 +8,10 @@ not. A Session is one Writer with the public names around it, and each Document 
 from __future__ import annotations
 
 import re
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import ConflictError, ErrorCode, InvalidInputError, NotFoundError
+from holdfast.errors import ConflictError, ErrorCode, HoldfastError, InvalidInputError, NotFoundError
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.history.heads import find_head
 from holdfast.history.refs import resolve
@@ -34,7 +35,9 @@ from holdfast.store.saving import (
 if TYPE_CHECKING:
     from holdfast.history.keep import Keep
     from holdfast.objects.memo import StateMemo
+    from holdfast.store.archives.keeping import ExportFolder
     from holdfast.store.document import DocumentKinds
+    from holdfast.store.leases import HeldLease
 
 Ref = str | Checkpoint
 
@@ -45,14 +48,27 @@ _WHOLE_ID = "[0-9a-fA-F]{64}"
 
 
 class Writer:
-    """One writer on one branch of one session."""
+    """One writer on one branch of one session; under a lease, if it is given one, that it has to hold to write."""
 
-    def __init__(self, parts: Composition, claim: Claim, branch: str, keep: Keep | None = None) -> None:
+    def __init__(
+        self,
+        parts: Composition,
+        claim: Claim,
+        branch: str,
+        keep: Keep | None = None,
+        lease: HeldLease | None = None,
+        files: ExportFolder | None = None,
+    ) -> None:
         self.parts = parts
         self.claim = claim
         self.branch = branch
         self.keep = None if keep is None else _checked(keep)
+        self.lease = lease
+        self.files = files
+        self.leads = False
+        """Whether whoever is on its branch goes along where it forks: see `Intent.leads`."""
         self.expected: Expectation = UNSET
+        self._went_back_to: CheckpointId | None = None
         self._memo: StateMemo | None = None
         self._kept: dict[ChunkHash, CheckpointId] = {}
         self._last: Saved | None = None
@@ -62,7 +78,7 @@ class Writer:
     def place(self) -> Place:
         """Where it stands, for operations that change what is there."""
         parts = self.parts
-        return Place(parts.backend, self.claim, self.branch, parts.clock, parts.app_version)
+        return Place(parts.backend, self.claim, self.branch, parts.clock, parts.app_version, self.lease)
 
     def find(self, reader: Reader, ref: Ref) -> CheckpointRow:
         """The row that a ref names from where this writer stands."""
@@ -78,6 +94,15 @@ class Writer:
         """Stand on a branch whose head is this one, or that has none; the next save expects that."""
         self.branch = branch
         self.expected = None if head is None else CheckpointId(bytes.fromhex(head.id))
+
+    def go_back(self, checkpoint: CheckpointId) -> None:
+        """Go on from an older checkpoint, on purpose: the next save is its child, on a branch of its own."""
+        self.expected = self._went_back_to = checkpoint
+
+    @property
+    def went_back(self) -> bool:
+        """Whether the next save goes on from an older checkpoint on purpose."""
+        return self._went_back_to is not None and self.expected == self._went_back_to
 
     def encode(self, state: Any) -> EncodedState:
         """The first half of a save: bytes that no later change of the state can reach."""
@@ -103,6 +128,7 @@ class Writer:
                 code=ErrorCode.BAD_ARGUMENT,
                 hint='use "raise" or "fork"',
             )
+        began = perf_counter_ns()
         parts = self.parts
         if encoded.relies_on in self._kept:
             # Other saves that are under way may rely on it too: it must not be the next to be dropped.
@@ -117,14 +143,20 @@ class Writer:
             last=self._last,
             is_told=not isinstance(expect, Unset),
             unsettled=self._unsettled,
+            fence=None if self.lease is None else self.lease.fence,
+            leads=self.leads,
+            went_back=self.went_back and isinstance(expect, Unset),
         )
         try:
             saved = save_encoded(
                 parts.backend, intent, encoded, draft, now=parts.clock(), app_version=parts.app_version
             )
-        except ConflictError:
-            # Whatever happened to the branch or the store, the next save sends the whole state.
-            self._memo = None
+        except HoldfastError as error:
+            self._count_failure(error)
+            if self.lease is not None and isinstance(error, ConflictError):
+                told = self.lease._noted(error)  # noqa: SLF001 - its own lease
+                if told is not error:
+                    raise told from error
             raise
         # Only now are the chunks in the store; before, a save that failed would have counted as kept.
         self._memo = encoded.memo
@@ -132,8 +164,14 @@ class Writer:
         if saved.wrote:
             self._last = saved
             self.branch, self.expected = saved.row.branch, saved.row.id
+            self._went_back_to = None
+            if self.files is not None:
+                # First: what retention removes then goes with its file.
+                self.files.after_save(self.place, parts.metrics, saved.row, saved.owner)
             if self.keep is not None:
                 parts.upkeep.after_save(self.claim.session, self.keep, parts.clock())
+            row, took = saved.row, encoded.nanoseconds + perf_counter_ns() - began
+            parts.metrics.saved(row.trigger, row.status, row.size_bytes, row.stored_bytes, took, saved.forked)
         return Checkpoint(saved.row, saved.owner)
 
     def document(self, ref: Ref, default: Any, kinds: DocumentKinds) -> Any:
@@ -141,8 +179,9 @@ class Writer:
         # Imported by those who use documents: a quarter of all there is to import.
         from holdfast.store.document import make_document
 
-        own = Writer(self.parts, self.claim, self.branch, self.keep)
+        own = Writer(self.parts, self.claim, self.branch, self.keep, self.lease, self.files)
         session = self.claim.session
+        began = perf_counter_ns()
         with self.parts.backend.reader() as reader:
             try:
                 row = self.find(reader, ref)
@@ -159,7 +198,17 @@ class Writer:
                 value, root = decode_state(row.root, reader.chunks, self.parts.types), row.root
                 own.expected = row.id
                 own._keep(row)
+                self.parts.metrics.loaded(perf_counter_ns() - began)
         return make_document(value, kinds, self.parts.types, root, own.save, cuts=self.parts.cuts)
+
+    def _count_failure(self, error: HoldfastError) -> None:
+        if isinstance(error, ConflictError):
+            # Whatever happened to the branch or the store, the next save sends the whole state.
+            self._memo = None
+        # That one is answered by sending the whole state: most callers never hear of it.
+        if error.code is not ErrorCode.CHUNKS_GONE:
+            moved = error.code is ErrorCode.BRANCH_MOVED
+            self.parts.metrics.save_failed(error.code.value, conflict=moved)
 
     def _keep(self, row: CheckpointRow) -> None:
         """Remember that the chunks of this state are in the store for as long as this checkpoint is."""

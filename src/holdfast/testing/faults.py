@@ -22,6 +22,7 @@ from typing import Any, NoReturn, ParamSpec, TypeVar
 from holdfast.errors import BackendError, ErrorCode
 from holdfast.storage.copying import Adopted, Adoption
 from holdfast.storage.inspection import Rebuilt
+from holdfast.storage.leasing import Holder, Lease
 from holdfast.storage.ports import Backend, Collection, Inspection, Reader
 from holdfast.storage.records import (
     Batch,
@@ -157,6 +158,22 @@ class FaultyBackend:
     def turn(self, session: str) -> AbstractContextManager[object]:
         """See `Backend.turn`."""
         return self._inner.turn(session)
+
+    def claim(self, name: str, holder: Holder, seconds: float, *, at: int, ticks: int) -> Lease:
+        """See `Backend.claim`."""
+        return self._plan.run("claim", self._inner.claim, name, holder, seconds, at=at, ticks=ticks)
+
+    def renew(self, lease: Lease, seconds: float, *, at: int, ticks: int) -> Lease:
+        """See `Backend.renew`."""
+        return self._plan.run("renew", self._inner.renew, lease, seconds, at=at, ticks=ticks)
+
+    def release(self, lease: Lease) -> None:
+        """See `Backend.release`."""
+        self._plan.run("release", self._inner.release, lease)
+
+    def lease(self, name: str) -> Lease | None:
+        """See `Backend.lease`."""
+        return self._plan.run("lease", self._inner.lease, name)
 
     def erase_session(self, session: str) -> None:
         """See `Backend.erase_session`."""

@@ -169,6 +169,21 @@ def test_a_message_with_an_attribute_that_is_no_field_is_refused_with_its_path(s
     assert refused.value.details["path"] == "state['messages'][1].stray"
 
 
+class Slotted(AIMessage):
+    __slots__ = ("note",)
+
+
+def test_a_message_with_a_slot_of_its_own_is_kept_until_something_is_in_it(store):
+    message = Slotted(content="x", id="1")
+    session = store.session("s")
+    session.save({"messages": [message]})
+    assert session.load() == {"messages": [message]}
+    object.__setattr__(message, "note", {"k": 1})
+    with pytest.raises(holdfast.InvalidInputError) as refused:
+        session.save({"messages": [message]})
+    assert refused.value.details["path"] == "state['messages'][0].note"
+
+
 def test_a_value_that_cannot_be_kept_is_refused_with_its_path(store):
     with pytest.raises(holdfast.InvalidInputError) as refused:
         store.session("s").save({"messages": [ToolMessage("x", tool_call_id="c", artifact={"f": open})]})

@@ -179,6 +179,21 @@ def test_130_is_an_interrupt(home):
     assert list(home.iterdir()) == []
 
 
+def test_143_is_an_end_by_sigterm_after_a_last_checkpoint(home):
+    with subprocess.Popen(
+        [*PROGRAM, "heartbeat"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=home, text=True
+    ) as child:
+        assert child.stdout is not None
+        # It is awake, and so past the point from which on signals wait for a checkpoint.
+        assert child.stdout.readline().startswith("woke:")
+        child.send_signal(signal.SIGTERM)
+        child.communicate()
+
+    assert child.returncode == 143
+    with holdfast.open(place(home)) as store:
+        assert store.session("heartbeat").checkpoint().status == "interrupted"
+
+
 def test_20_is_a_danger_that_nobody_confirmed(capsys):
     def action() -> None:
         confirm(Settings(), "everything will be removed", yes=False)

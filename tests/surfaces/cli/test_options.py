@@ -125,6 +125,20 @@ def examples():
                 yield name, line.strip()
 
 
+def went_wrong(home):
+    """Steps of an agent that end badly, after those that are there."""
+    with holdfast.open(home / ".holdfast") as store:
+        session = store.session()
+        for step in range(6):
+            messages = [
+                {"role": "error" if step > 3 else "tool", "content": "rate limit"},
+                {"role": "tool", "content": "failed: timeout"},
+            ]
+            beliefs = {} if step > 4 else {"b7": {"confidence": step}}
+            tags = ["broken"] if step == 5 else []
+            session.save({"messages": messages, "score": 0.6 - step / 10, "beliefs": beliefs}, tags=tags)
+
+
 @pytest.mark.parametrize(("name", "example"), list(examples()))
 def test_every_example_in_help_works(run, home, monkeypatch, name, example):
     monkeypatch.setenv("HOME", str(home))
@@ -136,6 +150,10 @@ def test_every_example_in_help_works(run, home, monkeypatch, name, example):
             run("create", "more")
     if name == "import-langgraph":
         write_threads(home / "checkpoints.sqlite")
+    if name in ("bisect", "blame", "history", "grep"):
+        went_wrong(home)
+    if name == "merge":
+        run("fork", "@", "risky-idea")
     if name in ("undo", "redo"):
         run("tag", "@", "golden")
     if name == "redo":

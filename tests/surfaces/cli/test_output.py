@@ -23,7 +23,8 @@ def store(home):
         session = opened.session(agent="scout", project="acme")
         session.save(STATE, "first", step=1, tags=["verified", "a"], metadata={"model": "m1"})
         session.save(STATE, "second " + "long " * 40, step=2)
-        session.save(STATE, "third", status="completed", tokens=1234, cost_usd=0.5, key="k-3")
+        last = STATE | {"goal": "y", "seen": {2}}
+        session.save(last, "third", status="completed", tokens=1234, cost_usd=0.5, key="k-3")
         # Something to undo, and something to redo.
         session.pin("#1")
         session.pin("#2")
@@ -39,10 +40,17 @@ COMMANDS = {
     "list --all-sessions": (["list", "--all-sessions", "--limit", "2"], "list.schema.json"),
     "show": (["show", "@~1"], "show.schema.json"),
     "show --record": (["show", "--record"], "show.schema.json"),
+    "diff": (["diff", "#1", "@"], "diff.schema.json"),
+    "diff --stat": (["diff", "--stat", "#1"], "diff.schema.json"),
+    "bisect": (["bisect", "goal == 'y'"], "bisect.schema.json"),
+    "blame": (["blame", "seen"], "blame.schema.json"),
+    "history": (["history", "seen", "--oldest-first"], "history.schema.json"),
+    "grep": (["grep", "x"], "grep.schema.json"),
     "list --sessions": (["list", "--sessions"], "sessions.schema.json"),
     "tree": (["tree"], "tree.schema.json"),
     "tree --limit": (["tree", "--limit", "2"], "tree.schema.json"),
     "timeline": (["timeline"], "timeline.schema.json"),
+    "timeline --labels": (["timeline", "--labels"], "timeline.schema.json"),
     "timeline --all-sessions": (["timeline", "--all-sessions", "--limit", "2"], "timeline.schema.json"),
     "stats": (["stats"], "stats.schema.json"),
     "stats --session": (["stats", "--session", "default"], "stats.schema.json"),
@@ -63,6 +71,10 @@ COMMANDS = {
     "migrate": (["migrate"], "migrate.schema.json"),
     "copy": (["copy", ".holdfast", "copied.db"], "copy.schema.json"),
     "copy --dry-run": (["copy", "--dry-run", ".holdfast", "copied.db"], "copy.schema.json"),
+    "export": (["export", "@~1", "-o", "one.json"], "export.schema.json"),
+    "export --whole": (["export", "--whole", "-o", "all.jsonl"], "export.schema.json"),
+    "import": (["import", "archive.jsonl"], "import.schema.json"),
+    "import --dry-run": (["import", "-n", "archive.jsonl"], "import.schema.json"),
     "import-langgraph": (["import-langgraph", "checkpoints.sqlite"], "import-langgraph.schema.json"),
     "import-langgraph --dry-run": (
         ["import-langgraph", "-n", "checkpoints.sqlite", "--thread", "42"],
@@ -83,6 +95,8 @@ COMMANDS = {
     "branch": (["branch"], "branch.schema.json"),
     "branch --rename": (["branch", "--rename", "main", "trunk"], "branch.schema.json"),
     "branch --delete": (["branch", "--delete", "main", "--force", "--dry-run"], "branch.schema.json"),
+    "merge": (["merge", "@-"], "merge.schema.json"),
+    "merge --dry-run": (["merge", "@-", "--ours", "--dry-run"], "merge.schema.json"),
     "switch": (["switch", "main"], "switch.schema.json"),
     "switch --dry-run": (["switch", "main", "--dry-run"], "switch.schema.json"),
     "tag": (["tag", "@", "golden"], "tag.schema.json"),
@@ -105,6 +119,10 @@ def meant(args):
     """A command with the store that is in use where it names one, and with the file that it names."""
     if "checkpoints.sqlite" in args:
         write_threads("checkpoints.sqlite")
+    if "archive.jsonl" in args:
+        with holdfast.open("memory:") as other:
+            other.session("archived").save(STATE)
+            other.session("archived").export(path="archive.jsonl", session=True)
     return [here() if word == ".holdfast" else word for word in args]
 
 
@@ -159,8 +177,17 @@ def test_an_error_in_json_mode_is_one_object_on_stderr_that_fits_its_schema(run,
 
 
 def test_every_schema_is_checked_by_a_test_and_no_keyword_is_overlooked():
-    tested = {schema for _, schema in COMMANDS.values()} | {"error.schema.json", "demo.schema.json"}
-    assert {path.name for path in FOLDER.iterdir()} == tested | {"checkpoint.schema.json"}
+    tested = {schema for _, schema in COMMANDS.values()} | {
+        "error.schema.json",
+        "demo.schema.json",
+        "heartbeat.schema.json",
+    }
+    assert {path.name for path in FOLDER.iterdir()} == tested | {
+        "checkpoint.schema.json",
+        # Of files: test_export_import.py holds them to these.
+        "archive-checkpoint.schema.json",
+        "archive-session.schema.json",
+    }
 
     with pytest.raises(KeyError):
         problems({}, {"type": "object", "propertyNames": {}})

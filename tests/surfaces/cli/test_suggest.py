@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.cli._suggest import close_names, did_you_mean, distance
+from holdfast.settings.near import close_names, did_you_mean, distance
 
 
 @pytest.mark.parametrize(

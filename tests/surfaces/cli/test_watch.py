@@ -14,7 +14,7 @@ from functools import partial
 import pytest
 from tests.surfaces.cli.conftest import PROGRAM
 from tests.surfaces.cli.json_schema import load, problems
-from tests.surfaces.cli.places import place
+from tests.surfaces.cli.places import on_both, place
 
 import holdfast
 from holdfast import Store
@@ -53,6 +53,26 @@ def test_lines_of_another_process_come_as_they_are_saved(home, store):
             saved = store.session("s").save({"n": n}, f"number {n}", tags=["t"])
             row = child.stdout.readline().rstrip("\n").split("\t")
             assert (row[0], row[1], row[3], row[8], row[9]) == (saved.id, str(n), "s", "t", f"number {n}")
+
+
+@on_both
+def test_a_save_of_one_process_is_shown_by_another_and_nobody_has_to_end_for_it(home, store):
+    """Three processes: this one, the one that watches, and one after the other those that save."""
+    with watching(home, "--json") as child:
+        for n in range(1, 4):
+            subprocess.run(
+                [*PROGRAM, "create", f"number {n}", "--session", "s", "--state", "-"],
+                input=json.dumps({"n": n}),
+                check=True,
+                capture_output=True,
+                text=True,
+                cwd=home,
+            )
+            # It shows this one before the next is saved, and goes on watching.
+            shown = json.loads(child.stdout.readline())["checkpoint"]
+            assert (shown["seq"], shown["session"], shown["message"]) == (n, "s", f"number {n}")
+            assert child.poll() is None
+    assert [each.message for each in store.session("s").log()] == ["number 3", "number 2", "number 1"]
 
 
 def test_json_is_a_line_each_with_a_type(home, store):

@@ -219,6 +219,46 @@ def test_the_async_twins_do_the_same():
 
 
 def test_the_record_alone_needs_no_event_loop():
-    program = "import sys; from holdfast.agents import AgentState; print({'asyncio', 'anyio'} & set(sys.modules))"
+    program = (
+        "import sys; from holdfast.agents import AgentState; print({'asyncio', 'anyio'} & set(sys.modules))"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
+
+
+def test_an_attribute_that_is_no_field_is_refused_with_the_near_miss():
+    state = AgentState()
+    with pytest.raises(holdfast.InvalidInputError, match="AgentState has no field 'step_numbr'") as refused:
+        state.step_numbr = 3
+    assert refused.value.hint == "did you mean step_number?"
+    state.step_number = 3
+    state._cache = {"mine": 1}  # type: ignore[attr-defined]
+    assert "_cache" not in state.to_dict()
+    assert state.step_number == 3
+
+
+def test_a_class_built_on_it_has_its_own_fields_and_properties():
+    @dataclasses.dataclass
+    class Mine(AgentState):
+        mood: str = "calm"
+
+        @property
+        def twice(self):
+            return self.step_number * 2
+
+        @twice.setter
+        def twice(self, value):
+            self.step_number = value // 2
+
+    mine = Mine(step_number=1)
+    mine.mood = "tense"
+    mine.twice = 8
+    assert (mine.mood, mine.step_number) == ("tense", 4)
+    with pytest.raises(holdfast.InvalidInputError, match="Mine has no field 'moood'"):
+        mine.moood = "?"
+
+
+def test_none_is_no_state_and_the_message_is_a_sentence():
+    with pytest.raises(holdfast.InvalidInputError) as refused:
+        AgentState.from_dict(None)  # type: ignore[arg-type]
+    assert str(refused.value).startswith("what AgentState.from_dict is given cannot be None")

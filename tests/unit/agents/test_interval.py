@@ -56,7 +56,7 @@ def runtime() -> Runtime:
 
 def test_beat_and_interval_come_back_the_phase_is_information_and_the_rest_is_handed_over_once():
     old, new = runtime(), runtime()
-    old.beat, old.interval.seconds, old.phase = 73, 12.5, Phase.INTEGRATE
+    old.lived, old.interval.seconds, old.phase = 73, 12.5, Phase.INTEGRATE
     old.swarms, old.subagents = [{"id": "s1"}], [{"id": "a1", "progress": 0.4}]
     old.channels = {"chat": {"user": "ann"}}
     new.restore(old.snapshot())

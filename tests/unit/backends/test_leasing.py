@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.backends import leasing, processes
-from holdfast.backends.processes import is_gone, this_process
+from holdfast.backends.processes import are_in_one_place, boot_ticks, is_gone, this_process
 from holdfast.errors import ConflictError, ErrorCode
 from holdfast.storage.leasing import Fence, Holder, Lease
 
@@ -159,27 +159,99 @@ def test_a_process_whose_first_thread_has_ended_is_there_while_others_run() -> N
         process.kill()
 
 
-@given(at=TIMES, length=LENGTHS, later=st.integers(0, 2**61))
-def test_a_lease_lasts_its_time_and_no_clock_makes_it_last_for_ever(at: int, length: int, later: int) -> None:
-    made = leasing.taken("h:s", Holder("a", "far", 1, ""), length, epoch=1, at=at)
-    assert leasing.is_over(made, later) == (not at - length <= later < at + length)
+@needs_proc
+def test_places_are_compared_only_where_they_are_known() -> None:
+    mine = this_process("x")
+    name, boot, spaces = mine.host.split("/")
+    assert are_in_one_place(mine, mine._replace(host=f"other/{boot}/{spaces}"))
+    for host in (name, f"{name}/other-boot/{spaces}", f"{name}/{boot}/1.1", f"{name}/", ""):
+        assert not are_in_one_place(mine, mine._replace(host=host))
+        assert not are_in_one_place(mine._replace(host=host), mine)
+    for host in (name, f"{name}/", ""):
+        assert not are_in_one_place(mine._replace(host=host), mine._replace(host=host))
+
+
+@needs_proc
+def test_a_namespace_of_clocks_is_a_place_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "self").symlink_to(str(os.getpid()))
+    mine = tmp_path / str(os.getpid())
+    (mine / "ns").mkdir(parents=True)
+    (tmp_path / "sys/kernel/random").mkdir(parents=True)
+    (tmp_path / "sys/kernel/random/boot_id").write_text("boot")
+    for name in ("pid", "time", "other"):
+        (mine / "ns" / name).touch()
+    (mine / "stat").write_bytes(Path("/proc/self/stat").read_bytes())
+    monkeypatch.setattr(processes, "_PROC", tmp_path)
+    first = this_process("x")
+    assert are_in_one_place(first, this_process("y"))
+    (mine / "ns/other").replace(mine / "ns/time")
+    assert not are_in_one_place(first, this_process("y"))
+
+
+@needs_proc
+def test_processes_of_this_machine_have_the_same_ticks() -> None:
+    program = "from holdfast.backends.processes import boot_ticks; print(boot_ticks())"
+    before = boot_ticks()
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert before <= int(done.stdout) <= boot_ticks()
+
+
+def test_where_there_is_no_clock_of_the_boot_another_goes_on_just_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "_BOOT_CLOCK", None)
+    first = boot_ticks()
+    threading.Event().wait(0.01)
+    assert boot_ticks() >= first + 9_000
+
+
+@given(at=TIMES, length=LENGTHS, later=st.integers(0, 2**61), ticks=TIMES)
+def test_a_lease_lasts_its_time_and_no_clock_makes_it_last_for_ever(
+    at: int, length: int, later: int, ticks: int
+) -> None:
+    made = leasing.taken("h:s", Holder("a", "far", 1, ""), length, epoch=1, at=at, ticks=0)
+    left = leasing.time_left(made, Holder("b", "far", 2, ""), at=later, ticks=ticks)
+    assert left == (at + length - later if at - length <= later < at + length else 0)
+
+
+@given(at=TIMES, length=LENGTHS, later=TIMES, ticks=TIMES, after=st.integers(0, 2**61))
+def test_in_one_place_the_ticks_count_and_no_other_clock(
+    at: int, length: int, later: int, ticks: int, after: int
+) -> None:
+    made = leasing.taken("h:s", Holder("a", "far/boot/1.1", 1, ""), length, epoch=1, at=at, ticks=ticks)
+    beside = Holder("b", "another-name/boot/1.1", 2, "")
+    assert leasing.time_left(made, beside, at=later, ticks=ticks + after) == max(0, length - after)
+    # A claim that looked at its clock a moment before the holder did waits that moment longer.
+    before = min(after, length)
+    assert leasing.time_left(made, beside, at=later, ticks=ticks - before) == length + before
+
+
+@given(at=TIMES, length=LENGTHS, later=TIMES, ahead=st.integers(1, 2**60))
+def test_ticks_that_the_boot_has_not_reached_are_those_of_another(
+    at: int, length: int, later: int, ahead: int
+) -> None:
+    holder, beside = Holder("a", "far/boot/1.1", 1, ""), Holder("b", "far/boot/1.1", 2, "")
+    made = leasing.taken("h:s", holder, length, epoch=1, at=at, ticks=length + ahead)
+    elsewhere = Holder("b", "far/other/1.1", 2, "")
+    assert leasing.time_left(made, beside, at=later, ticks=0) == leasing.time_left(
+        made, elsewhere, at=later, ticks=0
+    )
 
 
 @given(at=TIMES, length=LENGTHS, after=LENGTHS, longer=LENGTHS)
 def test_a_renewal_counts_from_its_own_time(at: int, length: int, after: int, longer: int) -> None:
-    made = leasing.taken("h:s", Holder("a", "far", 1, ""), length, epoch=1, at=at)
-    again = leasing.renewed(made, made, longer, at=at + after)
+    made = leasing.taken("h:s", Holder("a", "far", 1, ""), length, epoch=1, at=at, ticks=7)
+    again = leasing.renewed(made, made, longer, at=at + after, ticks=7 + after)
     assert (again.until, again.length, again.since, again.epoch) == (at + after + longer, longer, at, 1)
+    assert (made.ticks, again.ticks) == (7, 7 + after)
     for current in (None, made._replace(epoch=2), made._replace(holder=Holder("b", "far", 1, ""))):
         with pytest.raises(ConflictError) as lost:
-            leasing.renewed(current, made, longer, at=at)
+            leasing.renewed(current, made, longer, at=at, ticks=7)
         assert lost.value.code is ErrorCode.LEASE_LOST
 
 
 @given(since=st.integers(-(2**63), 2**63 - 1), until=st.integers(-(2**63), 2**63 - 1), host=st.text())
 def test_every_lease_can_be_told_of(since: int, until: int, host: str) -> None:
-    lease = Lease("h:s", Holder("secret-id", host, 7, "9"), 3, since, until, 1)
-    for error in (leasing.lease_held(lease, at=0), leasing.lease_lost(Fence("h:s", 1), lease)):
+    lease = Lease("h:s", Holder("secret-id", host, 7, "9"), 3, since, until, 1, 0)
+    for error in (leasing.lease_held(lease, 5), leasing.lease_lost(Fence("h:s", 1), lease)):
         assert "secret-id" not in str(error.to_dict())
         assert "process 7" in str(error)
 

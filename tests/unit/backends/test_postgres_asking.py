@@ -12,12 +12,13 @@ psycopg = pytest.importorskip("psycopg")
 
 from holdfast.backends.postgres import PostgresBackend  # noqa: E402
 from holdfast.backends.postgres.asking import Statement, ask_plainly, received  # noqa: E402
+from holdfast.backends.postgres.chunks import ChunkQuestion  # noqa: E402
 from holdfast.backends.postgres.read import AskedChunks  # noqa: E402
 from holdfast.errors import BackendError, HoldfastError, IntegrityError  # noqa: E402
 from holdfast.storage.records import ChunkHash, Query  # noqa: E402
 from holdfast.testing.rows import START, batch, chunk, row, save  # noqa: E402
 
-_KEPT = "SELECT count(*) FROM pg_prepared_statements WHERE name = 'holdfast_append'"
+_KEPT = "SELECT count(*) FROM pg_prepared_statements WHERE name LIKE 'holdfast_append%'"
 
 
 @pytest.fixture
@@ -174,3 +175,55 @@ def test_one_damaged_chunk_does_not_keep_the_others_from_being_read(
     assert found[names[2]] == b"chunk 2 of some bytes"
     with pytest.raises(IntegrityError):
         found.get(names[1])
+
+
+def test_a_statement_that_another_connection_left_in_the_session_is_not_in_the_way(
+    store: PostgresBackend,
+) -> None:
+    """As behind a pooler that hands sessions of the server on as they are."""
+    go_on(store, 0, 8)
+    (kept,) = execute(store, "SELECT name FROM pg_prepared_statements WHERE name LIKE 'holdfast_append%'")[0]
+    execute(store, "DEALLOCATE ALL")
+    with store._pool.connection() as connection:
+        before = connection.mark
+        # Another connection, as far as holdfast knows; the server has what the one before it has kept.
+        connection.execute(f'PREPARE "{kept}" AS SELECT 1', prepare=False)
+        connection.execute("PREPARE holdfast_append AS SELECT 1", prepare=False)
+        connection.uses.clear()
+        with store._pool.dedicated() as other:
+            connection.mark = other.mark
+        assert connection.mark != before
+    go_on(store, 8, 20)
+    with store.reader() as reader:
+        assert len(reader.checkpoints(Query())) == 20
+
+
+def test_a_view_that_ctrl_c_ends_waits_for_no_answer(store: PostgresBackend, names: list[ChunkHash]) -> None:
+    before = execute(store, "SELECT pg_backend_pid()")
+    with suppress(KeyboardInterrupt), store.reader() as reader:
+        reader.branch("work", "main")
+        raise KeyboardInterrupt
+    assert execute(store, "SELECT pg_backend_pid()") == before
+    with suppress(KeyboardInterrupt), store.reader() as reader:
+        reader.branch("work", "main")
+        reader.chunks(names)
+        raise KeyboardInterrupt
+    assert execute(store, "SELECT pg_backend_pid()") != before
+
+
+def test_a_view_that_is_interrupted_while_it_is_left_gives_its_connection_back(
+    store: PostgresBackend, names: list[ChunkHash], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_question: object, _connection: object) -> Any:
+        raise KeyboardInterrupt
+
+    for _ in range(20):
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt), store.reader() as reader:
+            reader.session("a")
+            patch.setattr(ChunkQuestion, "answer", interrupted)
+            reader.chunks(names)
+        with pytest.raises(HoldfastError, match="has ended"):
+            reader.session("a")
+    # More often than there are connections: each has come back.
+    with store.reader() as reader:
+        assert set(reader.chunks(names)) == set(names)

@@ -15,7 +15,7 @@ import holdfast  # noqa: E402
 from holdfast.backends.postgres import PostgresBackend, backend  # noqa: E402
 from holdfast.backends.postgres.appending import append  # noqa: E402
 from holdfast.backends.postgres.connecting import Connected  # noqa: E402
-from holdfast.backends.processes import this_process  # noqa: E402
+from holdfast.backends.processes import boot_ticks, this_process  # noqa: E402
 from holdfast.errors import ConflictError, ErrorCode, UnsupportedError  # noqa: E402
 from holdfast.storage.leasing import Holder, Lease  # noqa: E402
 from holdfast.storage.records import Batch  # noqa: E402
@@ -56,12 +56,12 @@ def trips(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def somebody(label: str) -> Holder:
-    return Holder(label, f"{label}.example/boot/1.1", 4711, "77")
+    return Holder(label, f"{label}.example/boot-{label}/1.1", 4711, "77")
 
 
 def claim(store: PostgresBackend, label: str, seconds: float = LONG, *, name: str = NAME) -> Lease:
     # A clock that nobody may believe.
-    return store.claim(name, somebody(label), seconds, at=0)
+    return store.claim(name, somebody(label), seconds, at=0, ticks=0)
 
 
 def done_in_time(work: Callable[[], object]) -> bool:
@@ -81,7 +81,7 @@ def test_each_takes_one_trip(store: PostgresBackend, trips: list[str]) -> None:
         claim(store, "b")
     assert len(trips) == 1
     trips.clear()
-    store.renew(held, LONG, at=0)
+    store.renew(held, LONG, at=0, ticks=0)
     assert len(trips) == 1
     trips.clear()
     store.release(held)
@@ -92,7 +92,7 @@ def test_following_a_dead_holder_takes_one_more(store: PostgresBackend, trips: l
     mine = this_process("mine")
     if not mine.started:
         pytest.skip("this system does not say when a process was started")
-    dead = store.claim(NAME, mine._replace(started="1"), LONG, at=0)
+    dead = store.claim(NAME, mine._replace(started="1"), LONG, at=0, ticks=boot_ticks())
     trips.clear()
     assert claim(store, "b").epoch > dead.epoch
     assert len(trips) == 2
@@ -117,6 +117,26 @@ def test_a_server_whose_clock_was_set_back_holds_no_lease_for_ever(
     other.execute("UPDATE leases SET until = until + length")
     other.commit()
     assert claim(store, "b").holder == somebody("b")
+
+
+@pytest.mark.parametrize("jump", [-3600, -40, 40, 3600])
+def test_a_server_whose_clock_jumps_takes_no_lease_from_a_process_of_the_same_machine(
+    store: PostgresBackend, other: Any, jump: int
+) -> None:
+    mine = this_process("mine")
+    if not mine.started:
+        pytest.skip("this system does not say when a process was started")
+    held = store.claim(NAME, mine, 30.0, at=0, ticks=boot_ticks())
+    # What a jump of the clock of the server is to those who look at the row.
+    other.execute(
+        "UPDATE leases SET since = since - %s::bigint, until = until - %s::bigint", [jump * 10**6] * 2
+    )
+    other.commit()
+    neighbour = mine._replace(id="neighbour")
+    with pytest.raises(ConflictError) as refused:
+        store.claim(NAME, neighbour, 30.0, at=0, ticks=boot_ticks())
+    assert refused.value.code is ErrorCode.LEASE_HELD
+    assert store.claim(NAME, neighbour, 30.0, at=0, ticks=held.ticks + held.length).epoch > held.epoch
 
 
 def test_a_plain_save_with_a_fence_goes_the_short_way_and_in_one_trip(
@@ -158,7 +178,7 @@ def test_a_commit_under_way_is_waited_for_by_who_claims_and_by_nobody_else(
     claimant = threading.Thread(target=lambda: won.append(claim(store, "b")))
     assert done_in_time(lambda: store.commit(save("a")._replace(fence=held.fence)))
     assert done_in_time(lambda: store.commit(save("x", session="other")))
-    assert done_in_time(lambda: store.renew(held, 0.01, at=0))
+    assert done_in_time(lambda: store.renew(held, 0.01, at=0, ticks=0))
     assert done_in_time(lambda: claim(store, "d", name="run:third"))
     time.sleep(0.05)
     claimant.start()
@@ -178,7 +198,7 @@ def test_a_claim_lasts_whatever_saves_were_asked_to(store: PostgresBackend, othe
         ((setting,),) = connection.execute("SHOW synchronous_commit").fetchall()
     assert setting == "off"
     other.execute("SET synchronous_commit = off")
-    other.execute("SELECT is_taken FROM claim(1, 'run:x', 'x', 'h', 1, '', 1000, NULL)")
+    other.execute("SELECT is_taken FROM claim(1, 'run:x', 'x', 'h', 1, '', 1000, 0, NULL)")
     assert other.execute("SHOW synchronous_commit").fetchone() == ("on",)
     other.rollback()
 

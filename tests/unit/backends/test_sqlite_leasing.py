@@ -22,7 +22,7 @@ STRANGER = Holder("stranger", "far-away/boot/1.1", 12345, "1")
 
 
 def claim(store: SqliteBackend, name: str = NAME, seconds: float = 600.0) -> Lease:
-    return store.claim(name, STRANGER, seconds, at=time.time_ns() // 1000)
+    return store.claim(name, STRANGER, seconds, at=time.time_ns() // 1000, ticks=0)
 
 
 def change(path: Path, *statements: str) -> None:
@@ -158,7 +158,7 @@ def test_a_claim_that_is_refused_asks_for_no_write_lock(path: Path, open_store: 
     blocking = apsw.Connection(str(path), vfs="cksmvfs")
     blocking.execute("BEGIN IMMEDIATE")
     with pytest.raises(ConflictError):
-        store.claim(NAME, STRANGER._replace(id="other"), 600.0, at=time.time_ns() // 1000)
+        store.claim(NAME, STRANGER._replace(id="other"), 600.0, at=time.time_ns() // 1000, ticks=0)
     with pytest.raises(BackendError) as locked:
         claim(store, "run:other")
     assert locked.value.code is ErrorCode.STORE_LOCKED

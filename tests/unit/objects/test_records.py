@@ -361,6 +361,21 @@ class TestPydanticModels:
         again = decode_value(encode_value(back, TYPES), TYPES)
         assert again._unset == 3
 
+    def test_a_slot_that_is_no_field_is_not_lost_in_silence(self):
+        class Slotted(pydantic.BaseModel):
+            __slots__ = ("note",)
+            a: int = 1
+
+        class Child(Slotted):
+            b: int = 2
+
+        for cls in (Slotted, Child):
+            value = cls()
+            round_trip(value, cls)
+            object.__setattr__(value, "note", {"k": 1})
+            with pytest.raises(ValueError, match=r"state\.note"):
+                encode_value(value, knowing(cls))
+
     def test_models_in_models_root_models_and_generic_ones_come_back(self):
         class Inner(pydantic.BaseModel):
             model_config = pydantic.ConfigDict(frozen=True)

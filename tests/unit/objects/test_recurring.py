@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import random
+import tracemalloc
 from typing import Any
 
+import ormsgpack
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -228,7 +231,7 @@ def test_what_is_remembered_is_bounded_and_what_is_forgotten_is_read_again(types
     store = Chunks()
     roots = [store.save({"items": notes(300, start=n * 300)}, types, FORMAT_0) for n in range(8)]
     whole = sum(map(len, store.held.values()))
-    most = whole * 2
+    most = whole * 8
     monkeypatch.setattr(recurring, "_REMEMBERED_BYTES", most)
     runs = RecurringRuns(types)
     for _ in range(3):
@@ -417,3 +420,148 @@ def test_classes_that_are_found_while_loading_come_back(types):
     state = RecurringRuns(late).state(root, store).build()
     assert asked == ["Note"]
     assert state == {"items": notes(1_000), "one": Note("x", [])}
+
+
+def misleading(store: Chunks, lists: list[list[Any]], claimed: list[int], left: int) -> ChunkHash:
+    """A list of runs that say a wrong number of items, in turns as they are and with what a node could stand in."""
+    entries: list[Entry] = []
+    for n, (items, count) in enumerate(zip(lists, claimed, strict=True)):
+        body = b"".join(map(ormsgpack.packb, items))
+        is_mixed = n % 2 == 0
+        name = store.put(
+            bytes((nodes.MIXED,)) + ormsgpack.packb([body]) if is_mixed else bytes((nodes.LEAF,)) + body
+        )
+        entries.append(Entry(name, count, len(body)))
+    count = sum(map(len, lists)) + left
+    tail = b"\xa1t" * left
+    size = 1 + sum(entry.size for entry in entries) + len(tail)
+    return store.put(bytes((nodes.TREE,)) + Node(nodes.LIST, count, size, [entries], [tail]).pack())
+
+
+@pytest.mark.parametrize(
+    ("lists", "claimed", "left"),
+    [
+        ([["x", 0], ["g", "h"], ["y"]], [1, 2, 2], 0),
+        ([["x", [1, 2]], ["y"]], [1, 2], 2),
+        ([["x", [1, 2]], ["g"], ["y"]], [1, 1, 2], 1),
+        ([["x"], ["g"], ["y", 0]], [2, 1, 1], 0),
+        ([["x", 1, 0], ["g"], ["y", "z", "w"]], [1, 1, 4], 0),
+    ],
+)
+def test_runs_that_belie_their_items_are_never_taken_for_groups(types, lists, claimed, left):
+    store = Chunks()
+    root = misleading(store, lists, claimed, left)
+    runs = RecurringRuns(types)
+    whole = [each for some in lists for each in some] + ["t"] * left
+    for _ in range(3):
+        assert runs.state(root, store).build() == decode_state(root, store, types) == whole
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_whatever_runs_say_of_their_items_the_state_is_what_it_is_alone(data):
+    item = st.one_of(st.integers(0, 4), st.text(max_size=2), st.lists(st.integers(0, 3), max_size=3))
+    lists = data.draw(st.lists(st.lists(item, min_size=1, max_size=4), min_size=1, max_size=5))
+    claimed = []
+    for each in lists:
+        least = len(b"".join(map(ormsgpack.packb, each)))
+        claimed.append(data.draw(st.integers(1, min(least, 5))))
+    left = data.draw(st.integers(0, 3))
+    store, types = Chunks(), TypeRegistry()
+    root = misleading(store, lists, claimed, left)
+    if sum(map(len, lists)) + left > 15:
+        return
+    runs = RecurringRuns(types)
+    for _ in range(3):
+        assert runs.state(root, store).build() == decode_state(root, store, types)
+
+
+class Handle:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+def test_what_a_function_of_the_program_makes_is_made_by_it_each_time():
+    shared: dict[str, int] = {"value": 0}
+    calls: list[str] = []
+
+    def decode(name: Any) -> Any:
+        calls.append(name)
+        return shared
+
+    types = TypeRegistry()
+    types.register(Handle, encode=lambda handle: handle.name, decode=decode)
+    store = Chunks()
+    items = [{"text": f"message {n} " * 60, "handle": Handle("a")} for n in range(300)]
+    roots = [store.save({"n": n, "items": items}, types, FORMAT_0) for n in range(5)]
+    runs = RecurringRuns(types)
+    for n, root in enumerate(roots, 1):
+        state = runs.state(root, store).build()
+        assert all(each["handle"] is shared for each in state["items"])
+        assert len(calls) == n * 300
+
+
+def test_what_an_upgrade_makes_is_made_by_it_each_time(types):
+    store = Chunks()
+    roots = [store.save({"n": n, "items": notes(600)}, types, FORMAT_0) for n in range(5)]
+    calls: list[int] = []
+
+    def upgrade(data: Any, version: int) -> Any:
+        calls.append(version)
+        return {**data, "text": len(calls)}
+
+    newer = TypeRegistry()
+    newer.register(Note, shape=NoteShape(), version=2, upgrade=upgrade)
+    runs = RecurringRuns(newer)
+    for n, root in enumerate(roots):
+        state = runs.state(root, store).build()
+        assert sorted(note.text for note in state["items"]) == list(range(n * 600 + 1, n * 600 + 601))
+
+
+def test_a_group_whose_class_could_have_been_upgraded_still_gets_its_mold():
+    types = TypeRegistry()
+    types.register(Note, shape=NoteShape(), version=2, upgrade=lambda data, _: data)
+    store, items = Chunks(), notes(2_000)
+    runs = RecurringRuns(types)
+    Note.made = 0
+    for root in history(store, types, items, 20):
+        runs.state(root, store).build()
+    assert Note.made < 12_000
+
+
+def test_no_mold_is_made_where_there_is_no_room_for_it(types, monkeypatch):
+    store, items = Chunks(), notes(2_000)
+    roots = history(store, types, items, 6)
+    monkeypatch.setattr(recurring, "_REMEMBERED_BYTES", 1 << 20)
+    runs = RecurringRuns(types)
+    # All of a page is read before any of it is built.
+    page = [runs.state(root, store) for root in roots]
+    for n, state in enumerate(page):
+        assert state.build()["items"] == items[: 2_000 - n]
+        assert sum(group.size for group in runs._groups.values()) <= 1 << 20
+    assert any(group._mold is not None for group in runs._groups.values())
+    assert any(group._mold is None for group in runs._groups.values())
+
+
+def test_what_molds_take_is_no_more_than_they_are_counted_as(types):
+    states: list[list[Any]] = [
+        [[[] for _ in range(40)]] * 1_500,
+        [{"a": {}, "b": [], "c": {"d": {}}}] * 6_000,
+        [Note("x", [])] * 6_000,
+    ]
+    for each in states:
+        store = Chunks()
+        root = store.save(each, types, FORMAT_0)
+        gc.collect()
+        tracemalloc.start()
+        try:
+            runs = RecurringRuns(types)
+            for _ in range(2):
+                runs.state(root, store).build()
+            gc.collect()
+            taken = tracemalloc.get_traced_memory()[0]
+        finally:
+            tracemalloc.stop()
+        groups = runs._groups.values()
+        counted = sum(group.size - sum(map(len, group.bodies)) for group in groups)
+        assert 100_000 < taken <= counted

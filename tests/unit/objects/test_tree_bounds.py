@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from holdfast.objects.cutting import FORMAT_0
 from holdfast.objects.hashing import hash_chunk
 from holdfast.objects.joining import join_state
 from holdfast.objects.nodes import Entry, Node
+from holdfast.objects.recurring import RecurringRuns
 from holdfast.objects.registry import GLOBAL
 from holdfast.objects.spilling import within_limit
 from holdfast.objects.state import EncodedState, decode_state, encode_state
@@ -309,3 +312,101 @@ def test_an_index_ends_where_the_formula_of_the_page_says(scale):
                 name = number.to_bytes(8, "big") + source.randbytes(24)
                 ends = count >= 2 * scale or (count > 1 and number * scale**4 < 4 * count**3 << 64)
                 assert cuts.ends_index(name, count) == ends
+
+
+class Counted(Hostile):
+    """The same, with what is read counted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.read: list[ChunkHash] = []
+        self.looked_at: list[ChunkHash] = []
+
+    def __call__(self, names: Any) -> Mapping[ChunkHash, bytes]:
+        self.read += (wanted := list(names))
+        return Looked(self, wanted)
+
+    def root(self, node: Node) -> ChunkHash:
+        return self.add(bytes((nodes.TREE,)) + node.pack())
+
+
+class Looked(Mapping[ChunkHash, bytes]):
+    """What a store gives: chunks that are expanded when they are looked at."""
+
+    def __init__(self, store: Counted, names: list[ChunkHash]) -> None:
+        self._store, self._names = store, names
+
+    def __getitem__(self, name: ChunkHash) -> bytes:
+        self._store.looked_at.append(name)
+        return self._store[name]
+
+    def __iter__(self) -> Any:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def piled_up(store: Counted, many: int, claimed: int) -> ChunkHash:
+    """An index that stands in a node over and over."""
+    leaf = store.add(bytes((nodes.LEAF,)) + b"\x01")
+    index = store.add(nodes.index_chunk([Entry(leaf, 1, 1)] * many))
+    return store.root(Node(nodes.LIST, claimed - 5, claimed, [[Entry(index, many, many)] * many, []], [b""]))
+
+
+def recurring(root: ChunkHash, store: Counted) -> Any:
+    return RecurringRuns(GLOBAL).state(root, store).build()
+
+
+def test_among_many_states_nothing_is_read_under_a_node_whose_sizes_do_not_add_up():
+    store = Counted()
+    root = piled_up(store, 1_000, 1_000)
+    with pytest.raises(StateError, match="in a node of 1000"):
+        recurring(root, store)
+    # Once as one of many, and once to say what is wrong.
+    assert store.read == [root, root]
+
+
+def test_among_many_states_more_parts_than_a_state_can_have_are_not_laid_out():
+    store = Counted()
+    root = piled_up(store, 1_000, 1_000_005)
+    tracemalloc.start()
+    try:
+        with pytest.raises(StateError, match="parts in"):
+            recurring(root, store)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # A million entries would take more than 100.
+    assert peak < 50 << 20
+
+
+def test_among_many_states_a_chunk_that_belies_its_entry_is_found_before_the_next_is_expanded():
+    store = Counted()
+    names = [store.add(bytes((nodes.LEAF,)) + bytes((n,)) * 1_000) for n in range(20)]
+    root = store.root(Node(nodes.LIST, 20, 203, [[Entry(name, 1, 10) for name in names]], [b""]))
+    with pytest.raises(StateError, match="under an entry of 10"):
+        recurring(root, store)
+    assert store.looked_at == [root, names[0]] * 2
+
+
+def test_among_many_states_a_run_of_nodes_that_belies_its_entry_is_found_before_the_next_is_expanded():
+    store = Counted()
+    inner = Node(nodes.RAW, 1, 1, [], [b"x" * 1_000]).pack()
+    names = [store.add(nodes.leaf_chunk([bytes((n,)), inner, b""])) for n in range(20)]
+    root = store.root(Node(nodes.LIST, 20, 43, [[Entry(name, 1, 2) for name in names]], [b""]))
+    with pytest.raises(StateError, match="in a node of 1"):
+        recurring(root, store)
+    assert store.looked_at == [root, names[0]] * 2
+
+
+@pytest.mark.parametrize("way", ["alone", "among many"])
+def test_chunks_that_recur_in_one_state_are_read_once(way):
+    store = Counted()
+    leaves = [store.add(bytes((nodes.LEAF,)) + b"\xd9\x12%018d" % n) for n in range(300)]
+    index = store.add(nodes.index_chunk([Entry(name, 1, 20) for name in leaves]))
+    node = Node(nodes.LIST, 6_000, 120_003, [[Entry(index, 300, 6_000)] * 20, []], [b""])
+    root = store.root(node)
+    found = recurring(root, store) if way == "among many" else decode_state(root, store, GLOBAL)
+    assert found == [f"{n:018}" for n in range(300)] * 20
+    assert len(store.read) == len(set(store.read)) == 302

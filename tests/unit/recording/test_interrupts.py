@@ -204,6 +204,60 @@ def test_a_step_that_takes_too_long_is_saved_where_it_is(run):
     assert program.log() == [("interrupted", "auto:interrupt", 4)]
 
 
+def test_a_deadline_that_passes_inside_of_another_save_saves_both(run):
+    program = run(
+        """
+        import os
+        with opened() as store:
+            recorder = Recorder(store.session("s")).connect("part", part)
+            other, state = store.session("other"), {str(n): os.urandom(2000).hex() for n in range(200)}
+            with recorder.interrupts(0.2):
+                say("going")
+                while True:
+                    part.value = state["n"] = part.value + 1
+                    other.save(state)
+        """
+    )
+    program.until("going")
+    program.send(signal.SIGTERM)
+
+    assert program.end() == (143, [])
+    ((status, _, value),) = program.log()
+    assert status == "interrupted"
+    with holdfast.open(program.path, durability="process") as store:
+        assert value - store.session("other").load()["n"] in (0, 1)
+
+
+@pytest.mark.parametrize("does", ["time.sleep(100)", "recorder.resume()"])
+def test_a_signal_while_it_starts_saves_nothing_over_what_is_stored(run, does):
+    program = run(
+        f"""
+        part.value = 7
+        class Slow(Part):
+            def restore(self, value):
+                say("starting")
+                time.sleep(100)
+
+        with opened() as store:
+            Recorder(store.session("s")).connect("part", part).save()
+            recorder = Recorder(store.session("s")).connect("part", Slow())
+            try:
+                with recorder.interrupts(0.2):
+                    say("starting")
+                    {does}
+            except Interrupted as end:
+                say("ended", end)
+                raise
+        """
+    )
+    program.until("starting")
+    program.send(signal.SIGTERM)
+
+    assert "nothing was saved: " in program.until("ended")
+    assert program.end()[0] == 143
+    assert program.log() == [("running", "manual", 7)]
+
+
 def test_the_sleep_of_a_recorder_ends_at_once(run):
     program = run(LOOP.format(deadline=1000, body="recorder.sleep(1000 if part.value == 4 else 0.001)"))
     program.until("going")

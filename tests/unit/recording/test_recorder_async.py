@@ -207,7 +207,7 @@ async def test_a_save_whose_task_is_gone_counts_as_saved_when_it_is_written():
 
 
 @in_loop
-async def test_cancelling_before_it_is_its_turn_makes_it_due_again():
+async def test_cancelling_before_it_is_its_turn_loses_no_save():
     store, gate = gated()
     recorder = AsyncRecorder(store.session("s"), trigger=every(steps=5)).connect("part", Part(1))
     first = asyncio.ensure_future(recorder.save())
@@ -220,9 +220,96 @@ async def test_cancelling_before_it_is_its_turn_makes_it_due_again():
     gate.open.set()
     await first
 
-    assert (await recorder.step(6)).trigger == "auto:step"
-    assert await recorder.step(7) is None
+    assert (await recorder.save()).seq == 3
+    assert [each.step for each in await store.session("s").log()] == [5, 5, None]
     assert recorder._saving == 0
+
+
+@in_loop
+async def test_a_task_that_is_cancelled_before_it_began_loses_no_save():
+    async with holdfast.aopen("memory:") as store:
+        recorder = AsyncRecorder(store.session("s"), trigger=every(beats=2)).connect("part", Part(1))
+        await recorder.beat()
+        never = asyncio.create_task(recorder.beat())
+        never.cancel()
+        await asyncio.wait({never})
+        assert never.cancelled()
+
+        assert [await recorder.beat() is None for _ in range(2)] == [True, False]
+
+        assert [each.metadata["beats"] for each in await store.session("s").log()] == [4, 2]
+        assert recorder._saving == 0
+
+
+def test_what_a_loop_that_ends_did_not_write_is_due_again():
+    store, gate = gated()
+    recorder = AsyncRecorder(store.session("s"), trigger=every(steps=5)).connect("part", Part(1))
+
+    async def main():
+        # Cancelled by the end of the loop, before its task had a turn.
+        never = recorder.step(5)
+        never.close()
+
+    asyncio.run(main())
+    gate.open.set()
+
+    assert recorder._saving == 0
+    assert asyncio.run(recorder.step(6)).trigger == "auto:step"
+
+
+@in_loop
+async def test_a_source_that_fails_while_a_save_is_under_way_is_saved_as_in_that_one():
+    class Failing(Part):
+        def snapshot(self):
+            if self.value == "fail":
+                raise OSError("gone")
+            return super().snapshot()
+
+    store, gate = gated()
+    failing_part = Failing(1)
+    recorder = AsyncRecorder(store.session("s")).connect("a", failing_part).connect("b", Part())
+    gate.open.set()
+    await recorder.save()
+    gate.open.clear()
+    gate.reached.clear()
+    failing_part.value = 2
+    second = asyncio.ensure_future(recorder.save())
+    await reached(gate)
+
+    failing_part.value = "fail"
+    third = asyncio.ensure_future(recorder.save())
+    failing_part.value = 3
+    fourth = asyncio.ensure_future(recorder.save())
+    failing_part.value = "fail"
+    fifth = asyncio.ensure_future(recorder.save())
+    gate.open.set()
+
+    saved = [await each for each in (second, third, fourth, fifth)]
+    states = [(await store.session("s").load(each))["a"]["value"] for each in saved]
+    assert states == [2, 2, 3, 3]
+
+
+@in_loop
+async def test_a_source_that_comes_late_and_has_to_be_awaited_is_brought_back():
+    async with holdfast.aopen("memory:") as store:
+        first = AsyncRecorder(store.session("s")).connect("part", Part(1)).connect("slow", SlowPart(42))
+        await first.save()
+        recorder = AsyncRecorder(store.session("s"))
+        recorder.connect("part", Part()).connect("slow", None, optional=True)
+        await recorder.resume()
+
+        slow = SlowPart(0)
+        recorder.connect("slow", slow)
+        assert recorder.carried == {"slow": {"value": 42}}
+        recorder.disconnect("slow").connect("slow", slow)
+        assert await recorder.bring_back("slow")
+
+        assert (slow.value, recorder.carried) == (42, {})
+        slow.value = 43
+        await recorder.save()
+        assert (await store.session("s").load())["slow"] == {"value": 43}
+        with pytest.raises(InvalidInputError, match="nothing to give back"):
+            await recorder.bring_back("slow")
 
 
 @in_loop
@@ -367,7 +454,7 @@ def test_it_has_the_same_methods_with_the_same_parameters_as_a_recorder():
             assert [(each.name, each.kind, each.default) for each in own] == [
                 (each.name, each.kind, each.default) for each in other
             ], name
-    awaited = {"step", "beat", "tick", "emit", "save", "resume", "sleep"}
+    awaited = {"step", "beat", "tick", "emit", "save", "resume", "sleep", "bring_back"}
     for name in awaited:
         returns = str(inspect.signature(twin[name]).return_annotation)
         assert inspect.iscoroutinefunction(twin[name]) or returns.startswith("Coroutine["), name

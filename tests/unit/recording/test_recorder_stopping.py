@@ -207,6 +207,186 @@ def test_a_last_save_that_fails_at_the_deadline_ends_the_program_and_is_logged(c
     assert "could not be saved" in caplog.text
 
 
+def test_a_signal_while_handlers_are_given_back_is_not_swallowed(recorder, monkeypatch):
+    ask = signal.getsignal
+
+    def signalled(number):
+        monkeypatch.setattr(signal, "getsignal", ask)
+        signal.raise_signal(signal.SIGTERM)
+        return ask(number)
+
+    before = handlers()
+    with pytest.raises(Interrupted) as end, recorder.interrupts():
+        monkeypatch.setattr(signal, "getsignal", signalled)
+
+    assert (end.value.signal, end.value.checkpoint.status) == (15, "interrupted")
+    assert handlers() == before
+
+
+def test_signals_while_handlers_are_given_back_reach_the_applications_own(recorder, monkeypatch):
+    heard = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: heard.append(number))
+    ask = signal.getsignal
+
+    def signalled(number):
+        if number == signal.SIGTERM:
+            monkeypatch.setattr(signal, "getsignal", ask)
+            signal.raise_signal(signal.SIGTERM)
+            # With the handler given back in between, this is nobody's recursion.
+            signal.raise_signal(signal.SIGTERM)
+        return ask(number)
+
+    try:
+        with pytest.raises(Interrupted), recorder.interrupts():  # noqa: PT012 - the block is what is tested
+            signal.raise_signal(signal.SIGTERM)
+            monkeypatch.setattr(signal, "getsignal", signalled)
+            recorder.tick()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert heard == [15, 15]
+
+
+def test_all_handlers_are_given_back_where_a_warning_is_an_error(recorder):
+    before = handlers()
+    own = lambda *_: None  # noqa: E731
+    try:
+        # Warnings are errors in all tests.
+        with pytest.raises(HoldfastWarning, match="SIGINT"), recorder.interrupts():
+            signal.signal(signal.SIGINT, own)
+        assert handlers() == [own, before[1]]
+    finally:
+        signal.signal(signal.SIGINT, before[0])
+
+
+@pytest.mark.parametrize("seconds", [0, -0.1])
+def test_sleeping_for_no_time_is_no_error(recorder, seconds):
+    async def twin():
+        async with holdfast.aopen("memory:") as store:
+            await AsyncRecorder(store.session("s")).sleep(seconds)
+
+    recorder.sleep(seconds)
+    asyncio.run(twin())
+
+
+def test_an_error_after_the_signal_ends_in_a_checkpoint_too(recorder, caplog):
+    with pytest.raises(Interrupted) as end, recorder.interrupts():  # noqa: PT012 - the block is what is tested
+        signal.raise_signal(signal.SIGTERM)
+        raise OSError("a child died of the same signal")
+
+    assert end.value.checkpoint.status == "interrupted"
+    assert isinstance(end.value.__cause__, OSError)
+    assert "a child died" in caplog.text
+
+
+def test_on_a_loop_an_error_after_the_signal_ends_in_a_checkpoint_too(caplog):
+    async def main():
+        async with holdfast.aopen("memory:") as store:
+            recorder = AsyncRecorder(store.session("s")).connect("part", Part())
+            with pytest.raises(Interrupted) as end:  # noqa: PT012 - the block is what is tested
+                async with recorder.interrupts():
+                    signal.raise_signal(signal.SIGTERM)
+                    raise OSError("a child died of the same signal")
+            return end.value
+
+    end = asyncio.run(main())
+    assert end.checkpoint.status == "interrupted"
+    assert isinstance(end.__cause__, OSError)
+    assert "a child died" in caplog.text
+
+
+def test_asking_by_hand_begins_the_deadline(recorder):
+    with pytest.raises(Interrupted) as end, recorder.interrupts(0.05):  # noqa: PT012 - the block is what is tested
+        threading.Thread(target=recorder.interrupt).start()
+        threading.Event().wait(60)
+
+    assert end.value.checkpoint.status == "interrupted"
+
+
+def test_a_signal_after_asking_by_hand_is_the_first(recorder):
+    with pytest.raises(Interrupted) as end, recorder.interrupts():  # noqa: PT012 - the block is what is tested
+        recorder.interrupt()
+        signal.raise_signal(signal.SIGTERM)
+        recorder.tick()
+
+    assert end.value.checkpoint.seq == 1
+
+
+def test_the_deadline_ends_whoever_holds_the_store_before_it_saves():
+    recorder = None
+    turn = threading.Lock()
+
+    def commit():
+        # As a backend has it: one commit after the other, whoever comes.
+        assert turn.acquire(timeout=5), "the last save waits for what its own thread holds"
+        try:
+            if recorder._stop is None:
+                signal.raise_signal(signal.SIGTERM)
+                threading.Event().wait(60)
+        finally:
+            turn.release()
+
+    store = holdfast.Store(FaultyBackend(MemoryBackend(), [Fault("commit", nth=None, before=commit)]))
+    recorder = Recorder(store.session("s")).connect("part", Part())
+
+    with pytest.raises(Interrupted) as end, recorder.interrupts(0.05):
+        store.session("other").save(1)
+
+    assert end.value.checkpoint.status == "interrupted"
+    assert end.value.__cause__ is None
+
+
+def test_two_deadlines_that_pass_at_once_are_two_checkpoints():
+    with holdfast.open("memory:") as store:
+        one, two = (Recorder(store.session(name)).connect("part", Part()) for name in "ab")
+        with pytest.raises(Interrupted), one.interrupts(0.05), two.interrupts(0.05):  # noqa: PT012 - as above
+            signal.raise_signal(signal.SIGTERM)
+            threading.Event().wait(60)
+        assert [each.last.status for each in (one, two)] == ["interrupted"] * 2
+
+
+def test_the_deadline_of_an_outer_block_does_not_break_the_last_save_of_an_inner_one():
+    # The inner one saves for longer than the outer one would wait.
+    slow = Fault("commit", nth=1, before=lambda: threading.Event().wait(0.6))
+    store = holdfast.Store(FaultyBackend(MemoryBackend(), [slow]))
+    one, two = (Recorder(store.session(name)).connect("part", Part()) for name in "ab")
+
+    with pytest.raises(Interrupted), one.interrupts(0.4), two.interrupts(0.05):  # noqa: PT012 - as above
+        signal.raise_signal(signal.SIGTERM)
+        threading.Event().wait(60)
+
+    assert [each.last.status for each in (one, two)] == ["interrupted"] * 2
+
+
+def test_on_a_loop_the_deadline_is_for_the_step_and_the_save_together():
+    gate = threading.Event()
+    held = Fault("commit", nth=None, before=lambda: gate.wait(20))
+    waited = []
+
+    async def main():
+        store = AsyncStore(FaultyBackend(MemoryBackend(), [held]))
+        recorder = AsyncRecorder(store.session("s")).connect("part", Part())
+        wait = asyncio.wait
+
+        async def noted(tasks, **limit):
+            waited.append(limit["timeout"])
+            return await wait(tasks, **limit)
+
+        asyncio.wait = noted
+        try:
+            with pytest.raises(Interrupted, match="longer than the deadline"):  # noqa: PT012 - as above
+                async with recorder.interrupts(0.2):
+                    signal.raise_signal(signal.SIGTERM)
+                    await asyncio.sleep(1000)
+        finally:
+            asyncio.wait = wait
+            gate.set()
+
+    asyncio.run(main())
+    # A quarter of it is left, or less.
+    assert len(waited) == 1
+    assert waited[0] <= 0.06
+
+
 def test_what_is_only_half_restored_is_not_saved_at_the_end(recorder):
     class Stopping(Part):
         def restore(self, value):

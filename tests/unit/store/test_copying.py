@@ -26,8 +26,8 @@ def make(kind, request, tmp_path, name):
         # Only where it is asked for: it takes a server.
         from holdfast.backends.postgres import PostgresBackend
 
-        url = request.getfixturevalue("postgres_url")
-        return PostgresBackend.open(url, durability="process", create=True, timeout=10.0)
+        place = request.getfixturevalue("postgres_place")
+        return PostgresBackend.open(place, durability="process", create=True, timeout=10.0)
     return SqliteBackend.open(tmp_path / f"{name}.db", durability="process", create=True, timeout=5)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import threading
 import time
 
@@ -12,6 +13,7 @@ import pytest
 
 import holdfast
 from holdfast.backends.memory import MemoryBackend
+from holdfast.backends.processes import boot_ticks, this_process
 from holdfast.errors import ConflictError, ErrorCode, InvalidInputError, StateError, UnsupportedError
 from holdfast.storage.leasing import Holder
 from holdfast.testing.faults import Fault, FaultyBackend, failing, io_failed
@@ -20,6 +22,10 @@ NAME = "heartbeat:s"
 STRANGER = Holder("stranger", "far-away/boot/1.1", 12345, "1")
 PATIENCE = 30.0
 SHORT = 0.2
+STEADY = 3.0
+"""Seconds; it is renewed after one, and has two left for that on a machine that is busy with other things too."""
+HOUR = 3_600_000_000
+needs_proc = pytest.mark.skipif(not this_process("x").started, reason="this system has no /proc like Linux")
 
 
 @pytest.fixture
@@ -44,7 +50,19 @@ def now():
 def take_away(backend, name=NAME):
     """Have a stranger hold a lease, whoever has it."""
     backend.release(backend.lease(name))
-    return backend.claim(name, STRANGER, 600.0, at=now())
+    return backend.claim(name, STRANGER, 600.0, at=now(), ticks=boot_ticks())
+
+
+class Hanging:
+    """A network that swallows what is sent, for as long as the test wants; then the renewal comes through after all."""
+
+    def __init__(self):
+        self.asked = threading.Event()
+        self.goes_on = threading.Event()
+
+    def __call__(self):
+        self.asked.set()
+        assert self.goes_on.wait(PATIENCE)
 
 
 def wait_until(condition):
@@ -118,9 +136,10 @@ def test_what_cannot_be_an_option_is_refused_and_nothing_is_claimed(in_memory, o
 
 
 def test_it_is_renewed_as_long_as_it_is_held(store, backend):
-    with store.lease(NAME, seconds=SHORT) as held:
-        first = backend.lease(NAME).until
-        wait_until(lambda: backend.lease(NAME).until > first + 2 * SHORT * 1_000_000)
+    with store.lease(NAME, seconds=STEADY) as held:
+        first = backend.lease(NAME)
+        wait_until(lambda: backend.lease(NAME).until > first.until)
+        assert backend.lease(NAME).ticks > first.ticks + 100_000
         assert held.held
         assert backend.lease(NAME).epoch == held.epoch
     wait_until(lambda: not any(NAME in each.name for each in threading.enumerate()))
@@ -131,7 +150,8 @@ def test_one_that_nobody_has_any_more_is_not_renewed(in_memory):
     del held
     gc.collect()
     wait_until(lambda: not any(NAME in each.name for each in threading.enumerate()))
-    wait_until(lambda: in_memory._backend.lease(NAME).until <= now())
+    left = in_memory._backend.lease(NAME)
+    wait_until(lambda: boot_ticks() >= left.ticks + left.length)
     in_memory.lease(NAME).release()
 
 
@@ -254,7 +274,7 @@ def test_an_error_of_the_store_is_no_loss():
     faulty = FaultyBackend(MemoryBackend())
     store = holdfast.Store(faulty)
     faulty.plan(*(Fault("renew", nth=n, before=failing(io_failed())) for n in (1, 2, 3)))
-    with store.lease(NAME, seconds=6 * SHORT) as held:
+    with store.lease(NAME, seconds=STEADY) as held:
         wait_until(lambda: faulty.calls["renew"] > 3 or held.lost)
         assert held.held
         assert store.session("s", lease=held).save({"n": 1}).seq == 1
@@ -277,9 +297,94 @@ def test_a_backend_that_fails_in_a_way_of_its_own_does_not_end_the_renewing():
     faulty = FaultyBackend(MemoryBackend())
     store = holdfast.Store(faulty)
     faulty.plan(Fault("renew", nth=1, before=failing(RuntimeError("a bug"))))
-    with store.lease(NAME, seconds=6 * SHORT) as held:
+    with store.lease(NAME, seconds=STEADY) as held:
         wait_until(lambda: faulty.calls["renew"] > 1 or held.lost)
         assert held.held
+
+
+@pytest.fixture
+def hanging():
+    """A backend whose renewals hang."""
+    faulty, renewal = FaultyBackend(MemoryBackend()), Hanging()
+    faulty.plan(Fault("renew", nth=None, before=renewal))
+    yield faulty, renewal
+    renewal.goes_on.set()
+
+
+def test_a_lease_whose_renewal_hangs_is_lost_when_its_time_is_over(hanging):
+    faulty, renewal = hanging
+    store = holdfast.Store(faulty)
+    told: list[holdfast.HeldLease] = []
+    held = store.lease(NAME, seconds=SHORT, on_lost=told.append)
+    session = store.session("s", lease=held)
+    assert renewal.asked.wait(PATIENCE)
+    over = faulty.lease(NAME).ticks + SHORT * 1_000_000
+    wait_until(lambda: boot_ticks() >= over)
+    # Whoever asks finds it lost, though nobody has told yet.
+    assert (held.held, held.lost) == (False, True)
+    with pytest.raises(ConflictError, match="in time"):
+        _ = held.fence
+    assert code_of(session.save, {"n": 1}) is ErrorCode.LEASE_LOST
+    assert held.wait_lost(0)
+    wait_until(lambda: told)
+    assert told == [held]
+
+
+def test_who_waits_for_the_loss_is_woken_though_the_renewal_hangs(hanging):
+    faulty, _renewal = hanging
+    held = holdfast.Store(faulty).lease(NAME, seconds=SHORT)
+    found: list[bool] = []
+    waiting = threading.Thread(target=lambda: found.append(held.wait_lost()), daemon=True)
+    waiting.start()
+    waiting.join(PATIENCE)
+    assert found == [True]
+
+    async def main():
+        lease = await holdfast.AsyncStore(faulty).lease("heartbeat:other", seconds=SHORT)
+        assert await lease.wait_lost(PATIENCE)
+
+    anyio.run(main)
+
+
+def test_a_renewal_that_comes_through_after_the_loss_brings_nothing_back_and_is_given_up(hanging):
+    faulty, renewal = hanging
+    store = holdfast.Store(faulty)
+    told: list[holdfast.HeldLease] = []
+    held = store.lease(NAME, seconds=SHORT, on_lost=told.append)
+    assert held.wait_lost(PATIENCE)
+    assert faulty.lease(NAME).epoch == held.epoch
+    renewal.goes_on.set()
+    wait_until(lambda: faulty.lease(NAME) is None)
+    wait_until(lambda: told)
+    assert (held.lost, held.held, told) == (True, False, [held])
+    wait_until(lambda: not any(NAME in each.name for each in threading.enumerate()))
+
+
+def test_a_lease_that_was_given_up_while_its_renewal_hangs_is_not_lost(hanging):
+    faulty, renewal = hanging
+    told: list[holdfast.HeldLease] = []
+    held = holdfast.Store(faulty).lease(NAME, seconds=STEADY, on_lost=told.append)
+    assert renewal.asked.wait(PATIENCE)
+    held.release()
+    assert (held.lost, held.held) == (False, False)
+    assert faulty.lease(NAME) is None
+    renewal.goes_on.set()
+    wait_until(lambda: not any(NAME in each.name for each in threading.enumerate()))
+    assert (told, held.lost, faulty.lease(NAME)) == ([], False, None)
+
+
+def test_one_that_was_given_up_does_not_run_out_later(in_memory):
+    held = in_memory.lease(NAME, seconds=SHORT)
+    held.release()
+    time.sleep(1.5 * SHORT)
+    assert (held.lost, held.held) == (False, False)
+
+
+def test_a_claim_that_took_long_is_counted_from_its_beginning():
+    faulty = FaultyBackend(MemoryBackend())
+    faulty.plan(Fault("claim", nth=1, before=lambda: time.sleep(SHORT)))
+    held = holdfast.Store(faulty).lease(NAME, seconds=SHORT)
+    assert held.lost
 
 
 def test_a_store_that_cannot_be_told_does_not_hide_the_error_of_the_block():
@@ -346,7 +451,7 @@ def test_a_store_that_was_closed_beneath_it_is_a_state_error(tmp_path):
 def test_a_clock_that_was_set_back_does_not_hold_a_lease_for_ever(backend, clock):
     if backend.url.startswith("postgres"):
         pytest.skip("the server has a clock of its own")
-    backend.claim(NAME, STRANGER, 30.0, at=clock())
+    backend.claim(NAME, STRANGER, 30.0, at=clock(), ticks=0)
     store = holdfast.Store(backend, clock=clock)
     assert code_of(store.lease, NAME) is ErrorCode.LEASE_HELD
     # A correction by a moment takes nothing away.
@@ -357,22 +462,36 @@ def test_a_clock_that_was_set_back_does_not_hold_a_lease_for_ever(backend, clock
         assert held.epoch == 2
 
 
+@needs_proc
+@pytest.mark.parametrize("jump", [-HOUR, -1_000_000, 40_000_000, HOUR])
+def test_a_clock_that_jumps_takes_no_lease_from_a_process_of_this_machine_that_is_alive(store, backend, jump):
+    with store.lease(NAME) as held:
+        other = holdfast.Store(backend, clock=lambda: now() + jump)
+        with pytest.raises(ConflictError) as refused:
+            other.lease(NAME)
+        assert refused.value.code is ErrorCode.LEASE_HELD
+        # How long to wait is counted by the clock that nobody sets.
+        assert re.search(r"try again in (30|[12]?\d) s", refused.value.hint)
+        assert held.held
+        assert backend.lease(NAME).epoch == held.epoch
+
+
 def test_a_clock_that_was_set_forward_ends_a_lease_and_its_holder_writes_nothing_more(backend, clock):
     if backend.url.startswith("postgres"):
         pytest.skip("the server has a clock of its own")
-    old = backend.claim(NAME, STRANGER, 30.0, at=clock())
+    old = backend.claim(NAME, STRANGER, 30.0, at=clock(), ticks=0)
     clock.now += 3_600_000_000
     store = holdfast.Store(backend, clock=clock)
     with store.lease(NAME) as held:
-        assert code_of(backend.renew, old, 30.0, at=clock()) is ErrorCode.LEASE_LOST
+        assert code_of(backend.renew, old, 30.0, at=clock(), ticks=0) is ErrorCode.LEASE_LOST
         assert store.session("s", lease=held).save({"n": 1}).seq == 1
 
 
 def test_the_async_twin_does_the_same(backend):
     async def main():
         store = holdfast.AsyncStore(backend)
-        async with store.lease(NAME, seconds=SHORT) as held:
-            assert (held.name, held.seconds, held.held) == (NAME, SHORT, True)
+        async with store.lease(NAME, seconds=STEADY) as held:
+            assert (held.name, held.seconds, held.held) == (NAME, STEADY, True)
             session = store.session("s", lease=held)
             await session.save({"n": 1})
             with pytest.raises(ConflictError):

@@ -15,6 +15,7 @@ from holdfast import ErrorCode, IntegrityError, InvalidInputError, NotFoundError
 from holdfast.backends.memory import MemoryBackend
 from holdfast.backends.postgres import PostgresBackend
 from holdfast.backends.sqlite import SqliteBackend
+from holdfast.objects import nodes
 from holdfast.store import loading
 from holdfast.testing.faults import Fault, FaultyBackend, failing
 
@@ -119,9 +120,37 @@ def test_what_is_remembered_of_chunks_is_bounded(monkeypatch):
     recent = loading._RecentChunks()
     for n in range(50):
         name: Any = bytes([n]) * 32
-        assert recent.read(lambda names: dict.fromkeys(names, b"x" * 30), [name]) == {name: b"x" * 30}
+        assert dict(recent.read(lambda names: dict.fromkeys(names, b"x" * 30), [name])) == {name: b"x" * 30}
+        recent.keep(name, b"x" * 30)
+        recent.keep(name, b"x" * 30)
+    too_large: Any = b"?" * 32
+    recent.keep(too_large, b"x" * 101)
     assert len(recent._chunks) == 3
     assert recent._size == 90
+
+
+@pytest.mark.parametrize("which", ["root", "run"])
+def test_one_bad_read_is_the_matter_of_one_state(store, which):
+    checkpoints, states = saved(store, 5, shared=2000)
+    spoiled: list[Any] = []
+
+    def spoil_once(found: Any) -> Any:
+        found = dict(found)
+        for name, data in found.items():
+            if not spoiled and data[0] == (nodes.TREE if which == "root" else nodes.LEAF):
+                spoiled.append(name)
+                # The root is read with those of the page, and once more for itself.
+                found[name] = data[:-1] + bytes((data[-1] ^ 1,))
+        return found
+
+    faulty = FaultyBackend(store._backend, [Fault("chunks", nth=None, after=spoil_once)])
+    each = holdfast.Store(faulty).load_each(checkpoints)
+    if which == "run":
+        with pytest.raises(IntegrityError):
+            next(each)
+        states = states[1:]
+    assert list(each) == states
+    assert len(spoiled) == 1
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -169,6 +169,8 @@ def test_a_key_that_is_there_already_is_no_second_save(store, session):
     with pytest.raises(ConflictError):
         session.save({"n": 1}, key="k")
     assert store.metrics().checkpoint_save_failed_count_by == {"key-taken": 1}
+    # Nobody had moved the branch.
+    assert store.metrics().checkpoint_conflict_count == 0
 
 
 def test_a_store_that_cannot_write_is_counted_by_the_code(store, session, monkeypatch):

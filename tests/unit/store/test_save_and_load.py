@@ -12,6 +12,7 @@ import pytest
 import holdfast
 from holdfast import ConflictError, ErrorCode, InvalidInputError, NotFoundError
 from holdfast.history import refs
+from holdfast.testing.faults import Fault, FaultyBackend, failing, io_failed
 
 
 def test_a_saved_state_comes_back_as_it_was(session):
@@ -493,3 +494,37 @@ def test_how_far_back_history_goes_is_said_in_good_english(session, saves, ref, 
     with pytest.raises(NotFoundError) as caught:
         session.load(ref)
     assert str(caught.value).startswith(said)
+
+
+@pytest.mark.parametrize("again", [True, False], ids=["the same again", "the next one"])
+@pytest.mark.parametrize("way", ["commit", "settling"])
+def test_a_writer_goes_on_after_a_save_that_ctrl_c_ended_when_the_store_had_it(backend, clock, way, again):
+    faulty = FaultyBackend(backend)
+    session = holdfast.Store(faulty, clock=clock).session("s")
+    for n in range(3):
+        session.save({"n": n})
+    if way == "commit":
+        faulty.plan(Fault("commit", after=failing(KeyboardInterrupt())))
+    else:
+        faulty.plan(
+            Fault("commit", after=failing(io_failed())), Fault("reader", before=failing(KeyboardInterrupt()))
+        )
+    with pytest.raises(KeyboardInterrupt):
+        session.save({"n": 3})
+    faulty.plan()
+    if again:
+        assert session.save({"n": 3}).seq == 4
+    assert session.save({"n": 4}).seq == 5
+    assert [each.branch for each in session.log()] == ["main"] * 5
+    assert session.load("#4") == {"n": 3}
+
+
+def test_a_writer_goes_on_after_a_save_that_ctrl_c_ended_before_the_store_had_it(backend, clock):
+    faulty = FaultyBackend(backend)
+    session = holdfast.Store(faulty, clock=clock).session("s")
+    session.save({"n": 0})
+    faulty.plan(Fault("commit", before=failing(KeyboardInterrupt())))
+    with pytest.raises(KeyboardInterrupt):
+        session.save({"n": 1})
+    faulty.plan()
+    assert session.save({"n": 2}).seq == 2

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
-from collections.abc import Mapping
-from typing import Any
 
 from holdfast.agents.heartbeat.agent import Beat, HeartbeatAgent
-from holdfast.agents.heartbeat.report import as_text
+from holdfast.agents.heartbeat.alarm import Alarm
+from holdfast.agents.heartbeat.report import as_text, named
 from holdfast.agents.heartbeat.runtime import BEAT, Phase, Runtime
 from holdfast.agents.heartbeat.subsystems.identity import Identity
-from holdfast.agents.heartbeat.waking import called
+from holdfast.agents.heartbeat.waking import parts_of
 from holdfast.recording.bus import EventBus
 
 LOG = logging.getLogger("holdfast.heartbeat")
@@ -26,9 +26,11 @@ class Beating:
     """
 
     def __init__(
-        self, agent: HeartbeatAgent, parts: Mapping[str, Any], runtime: Runtime, bus: EventBus, session: str
+        self, agent: HeartbeatAgent, runtime: Runtime, bus: EventBus, session: str, alarm: Alarm
     ) -> None:
         self._agent = agent
+        self._alarm = alarm
+        parts = parts_of(agent)
         self._runtime = runtime
         self._bus = bus
         self._session = session
@@ -38,6 +40,7 @@ class Beating:
         self.failures = 0
         self.in_a_row = 0
         self.error: BaseException | None = None
+        self._told: set[object] = set()
 
     async def beat(self) -> Beat:
         """Run the hooks of the next beat. One that fails ends the beat, is reported, and ends nothing else."""
@@ -53,7 +56,8 @@ class Beating:
 
     async def _phase(self, beat: Beat, phase: Phase) -> None:
         beat.phase = phase
-        if await called(getattr(self._agent, phase.value), beat):
+        result = self._alarm.call(getattr(self._agent, phase.value), beat)
+        if await result if inspect.isawaitable(result) else result:
             beat.worked = True
         self._runtime.phase = phase
         self._bus.emit("heartbeat.phase", session=self._session, phase=phase.value, beat=beat.number)
@@ -81,12 +85,21 @@ class Beating:
             self.failures += 1
             self.in_a_row += 1
         self.error = error
-        tell_failure(self._bus, self._session, beat.number, beat.phase, error)
+        kind = _kind_of(error)
+        tell_failure(self._bus, self._session, beat.number, beat.phase, error, is_known=kind in self._told)
+        self._told.add(kind)
 
 
-def tell_failure(bus: EventBus, session: str, beat: int, phase: Phase, error: Exception) -> None:
-    """Say that a hook failed: in the log, with its traceback, and on the bus."""
-    LOG.error("beat %d of session %s failed in phase %s", beat, session, phase.value, exc_info=error)
+def tell_failure(
+    bus: EventBus, session: str, beat: int, phase: Phase, error: Exception, *, is_known: bool = False
+) -> None:
+    """Say that a hook failed: in the log, with its traceback unless that `is_known`, and on the bus."""
+    if is_known:
+        LOG.error(
+            "beat %d of session %s failed in phase %s again: %s", beat, session, phase.value, named(error)
+        )
+    else:
+        LOG.error("beat %d of session %s failed in phase %s", beat, session, phase.value, exc_info=error)
     bus.emit(
         "heartbeat.failed",
         session=session,
@@ -95,3 +108,12 @@ def tell_failure(bus: EventBus, session: str, beat: int, phase: Phase, error: Ex
         error=type(error).__name__,
         message=as_text(error),
     )
+
+
+def _kind_of(error: BaseException) -> object:
+    """The same for errors of one type from one line of code, whatever they say."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    place = None if trace is None else (trace.tb_frame.f_code, trace.tb_lineno)
+    return type(error), place

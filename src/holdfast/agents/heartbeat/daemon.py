@@ -13,25 +13,38 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from holdfast.agents.heartbeat.agent import Beat, HeartbeatAgent
+from holdfast.agents.heartbeat.alarm import Alarm, Overdue
 from holdfast.agents.heartbeat.beating import LOG, Beating, tell_failure
+from holdfast.agents.heartbeat.checking import check_savable, checked_agent
 from holdfast.agents.heartbeat.configured import Configured
 from holdfast.agents.heartbeat.interval import Interval
-from holdfast.agents.heartbeat.report import LifeReport, WakeReport, as_text, count_of_beats
+from holdfast.agents.heartbeat.report import LifeReport, WakeReport, as_text, count_of_beats, named
 from holdfast.agents.heartbeat.runtime import Phase, Runtime
 from holdfast.agents.heartbeat.stored import at_least_one
 from holdfast.agents.heartbeat.subsystems.identity import Identity
-from holdfast.agents.heartbeat.waking import called, parts_of, wake_up
+from holdfast.agents.heartbeat.waking import called, parts_of, say_step, wake_up
 from holdfast.aio import AsyncStore
 from holdfast.aio.lease import AsyncHeldLease
-from holdfast.errors import ConflictError, ErrorCode, HoldfastError, InvalidInputError, StateError
+from holdfast.aio.thread import in_thread
+from holdfast.errors import (
+    ConflictError,
+    ErrorCode,
+    HoldfastError,
+    IntegrityError,
+    InvalidInputError,
+    StateError,
+)
+from holdfast.history.names import check_label
 from holdfast.record import Record
 from holdfast.recording.async_recorder import AsyncRecorder
 from holdfast.recording.bus import EventBus
+from holdfast.recording.interrupts import FOR_STEPS
 from holdfast.recording.stopping import Interrupted
 from holdfast.store import Store
 
@@ -65,7 +78,7 @@ class Heartbeat:
         events: The bus to tell what happens; one of its own by default.
         max_failures: After so many beats in a row that ended in an error, it goes to sleep with status `failed`.
         lease_seconds: For how long the session stays taken after a machine was lost.
-        deadline: Seconds from a signal until it is saved wherever it is.
+        deadline: Seconds from a signal to the end, the last save included; see `Recorder.interrupts`.
         resume: The checkpoint to wake up from, if not the newest.
     """
 
@@ -86,7 +99,7 @@ class Heartbeat:
         deadline: float = 5.0,
         resume: str = "@",
     ) -> None:
-        self.agent = _checked(agent)
+        self.agent = checked_agent(agent)
         self._store = _async(store)
         chosen = Configured.of(settings, session, trigger, keep, interval, enabled=enabled)
         self._chosen = chosen
@@ -124,6 +137,8 @@ class Heartbeat:
         Raises:
             Interrupted: SIGTERM or SIGINT came, and the agent was saved with status `interrupted`.
             ConflictError: Another heartbeat has the session (`lease-held`), or took it over (`lease-lost`).
+            StateError: It could not wake up: a hook failed (`hook-failed`), or the session is not that of an agent.
+            IntegrityError: The store is damaged in a way in which nothing can be saved.
         """
         if max_beats is not None:
             at_least_one(max_beats, "max_beats")
@@ -140,13 +155,16 @@ class Heartbeat:
             # Where people are, too: `holdfast switch` and `holdfast restore` say where the next life goes on.
             self._branch = await self._store.current_branch(self.session)
             recorder = AsyncRecorder(
-                self._store.session(self.session, branch=self._branch, lease=lease),
+                self._store.session(
+                    self.session, branch=self._branch, lease=lease, agent=await self._name_to_list()
+                ),
                 trigger=chosen.trigger,
                 keep=chosen.keep,
                 events=self.events,
                 enabled=chosen.enabled,
             )
             self._recorder = recorder
+            self.runtime.epoch = lease.epoch
             self.woke = await self._wake_up(recorder)
             return await self._live(recorder, self.woke, lease, max_beats)
 
@@ -169,7 +187,7 @@ class Heartbeat:
                 hint="call save() while run() is under way",
             )
         saved = await self._recorder.save(message, **given)
-        await self._stay_on(saved)
+        self._saved += 1
         return saved
 
     async def _wake_up(self, recorder: AsyncRecorder) -> WakeReport:
@@ -177,31 +195,74 @@ class Heartbeat:
         if self._chosen.enabled:
             looking = self._store.session(self.session, branch=self._branch)
             report = await wake_up(self.agent, recorder, self.runtime, looking=looking, ref=self._ref)
+            check_savable(parts_of(self.agent), recorder)
         else:
             # The recorder checks that they can be sources, and saves none of them.
             for name, part in parts_of(self.agent).items():
                 recorder.connect(name, part)
             report = WakeReport(self.session, 0, "disabled")
         LOG.info("session %s: %s", self.session, report)
+        for name, why in report.failed.items():
+            LOG.warning(
+                "session %s: part %r was not restored, and what is stored of it is kept in place of what it is now; "
+                "give it a restore() that takes the older form: %s",
+                self.session,
+                name,
+                why,
+            )
+        if report.passed_over:
+            await self._save_at_once(recorder)
         identity = parts_of(self.agent).get("identity")
         if isinstance(identity, Identity):
             identity.count("total_awakenings")
         if report.handed_over is not None:
-            await self._tried(self.agent.reevaluate, report.handed_over)
-        await self._tried(self.agent.wake, report)
+            await self._woken("reevaluate", report.handed_over)
+        await self._woken("wake", report)
         self.events.emit("heartbeat.woke", **report.to_dict())
         return report
+
+    async def _woken(self, hook: str, argument: Any) -> None:
+        """Call a hook of waking up. One that fails ends the life before it has begun, and the next one has it again."""
+        try:
+            await called(getattr(self.agent, hook), argument)
+        except Exception as error:
+            tell_failure(self.events, self.session, self.beat, self.runtime.phase, error)
+            raise StateError(
+                f"{hook}() of {type(self.agent).__name__} failed: {named(error)}",
+                code=ErrorCode.HOOK_FAILED,
+                hint="the agent did not wake up; start it again, and it wakes up from the same state",
+            ) from error
+
+    async def _save_at_once(self, recorder: AsyncRecorder) -> None:
+        """After a fallback: what damaged a checkpoint may stop the next one too, and that is to be known now."""
+        try:
+            await recorder.save("woke up from before a damaged checkpoint", trigger="auto:wake")
+            self._saved += 1
+        except IntegrityError as error:
+            raise IntegrityError(
+                f"the store is damaged so that nothing can be saved in it: {error}",
+                code=error.code,
+                hint="holdfast repair makes a store of what is whole; start the agent again after that",
+                **error.details,
+            ) from error
+        except HoldfastError as error:
+            if isinstance(error, ConflictError) and error.code is ErrorCode.LEASE_LOST:
+                raise
+            # A full disk passes: the next one that is due is tried like any other.
+            tell_failure(self.events, self.session, self.beat, self.runtime.phase, error)
 
     async def _live(
         self, recorder: AsyncRecorder, woke: WakeReport, lease: AsyncHeldLease, max_beats: int | None
     ) -> LifeReport:
-        beating = Beating(self.agent, parts_of(self.agent), self.runtime, self.events, self.session)
+        alarm = Alarm(self._deadline * FOR_STEPS)
+        beating = Beating(self.agent, self.runtime, self.events, self.session, alarm)
         first = self.runtime.beat
         end = End("failed", "it ended in an error")
         try:
             # Only now that it is awake: a signal while half of the agent is restored must not save that half.
             async with recorder.interrupts(self._deadline):
-                end = await self._beats(recorder, beating, lease, max_beats)
+                with alarm, recorder._waking(alarm.start):  # noqa: SLF001 - a friend: it is asked, and tells
+                    end = await self._beats(recorder, beating, lease, max_beats)
                 end = end._replace(last=await self._go_to_sleep(recorder, beating, end))
         except Interrupted as stopped:
             end = End("interrupted", f"signal {stopped.signal}", stopped.checkpoint)
@@ -216,9 +277,8 @@ class Heartbeat:
         finally:
             beats = self.runtime.beat - first
             if end.status == "interrupted" and end.last is not None:
-                # Saved by the block that ended; a task that is cancelled does this all the same.
-                with anyio.CancelScope(shield=True):
-                    await self._stay_on(end.last)
+                # Saved by the block that ended.
+                self._saved += 1
             counts = (self.runtime.beat, beats, self._saved, beating.failures)
             ended_in = beating.error if end.status == "failed" else None
             self.life = LifeReport(self.session, end.status, end.reason, *counts, woke, end.last, ended_in)
@@ -235,30 +295,40 @@ class Heartbeat:
     ) -> End:
         """Beat until there is a reason to stop; return it, with the status to sleep with."""
         left = max_beats
+        first = self.runtime.beat
         while True:
             if lease.lost:
                 # Raises, with who has it now.
                 _ = lease.fence
-            beat = await beating.beat()
+            try:
+                beat = await beating.beat()
+            except Overdue:
+                # Saves without the beat that was broken off, and raises.
+                await recorder.tick()
+                raise
             await self._integrated(recorder, beating, beat)
             if beating.in_a_row >= self._max_failures:
-                return End("failed", f"{beating.in_a_row} beats in a row ended in an error")
-            asked = beat.sleeps or self._asked
-            if asked is not None:
-                return End("paused", as_text(asked))
+                return _failed(beating, f"{count_of_beats(beating.in_a_row)} in a row")
+            if beat.sleeps is not None:
+                return End("paused", as_text(beat.sleeps))
             left = None if left is None else left - 1
-            if max_beats is not None and left == 0:
-                return End("paused", f"{count_of_beats(max_beats)} asked for")
+            asked = f"{count_of_beats(max_beats)} asked for" if max_beats and left == 0 else self._asked
+            if asked is not None:
+                # One that never worked did not end in order, however short it was.
+                worked = beating.in_a_row < self.runtime.beat - first
+                return End("paused", as_text(asked)) if worked else _failed(beating, "every beat")
             await self._pause(recorder, self.runtime.interval.after(worked=beat.worked))
 
     async def _integrated(self, recorder: AsyncRecorder, beating: Beating, beat: Beat) -> None:
         """The end of a beat: count it, and save if it is time."""
+        self.runtime.lived = beat.number
+        say_step(recorder, beat.number)
         try:
             saved = await recorder.beat()
             if saved is None and beat.saves and self._chosen.enabled:
                 saved = await recorder.save("the agent asked for it", trigger="auto:agent")
             if saved is not None:
-                await self._stay_on(saved)
+                self._saved += 1
         except HoldfastError as error:
             if isinstance(error, ConflictError) and error.code is ErrorCode.LEASE_LOST:
                 raise
@@ -276,22 +346,23 @@ class Heartbeat:
             await recorder.sleep(seconds)
         self._resting = None
 
-    async def _stay_on(self, saved: Checkpoint) -> None:
-        """Count a checkpoint; where somebody else had moved the branch, make the new one the one in use.
-
-        Otherwise the next life, and people who look, would go on from what is beside this one.
-        """
-        self._saved += 1
-        if saved.branch != self._branch:
-            self._branch = saved.branch
-            await self._store.session(self.session).switch(saved.branch, remember=True)
-
     async def _tried(self, hook: Any, *arguments: Any) -> None:
         """Call a hook outside of a beat. One that fails is reported, and ends nothing."""
         try:
             await called(hook, *arguments)
         except Exception as error:  # noqa: BLE001 - the application's own code
             tell_failure(self.events, self.session, self.beat, self.runtime.phase, error)
+
+    async def _name_to_list(self) -> str | None:
+        """What lists of sessions are to call the agent; None where they call it something already."""
+        identity = parts_of(self.agent).get("identity")
+        try:
+            name = check_label(identity.name, "agent") if isinstance(identity, Identity) else None
+        except InvalidInputError:
+            # The agent may be called anything; only what can be in a list is in one.
+            return None
+        # A session belongs to one agent for good, by name, and this one may have been renamed.
+        return None if await in_thread(partial(_has_agent, self._store, self.session)) else name
 
     def _waker(self) -> Callable[[Any], None]:
         """What cuts a pause short from another thread."""
@@ -317,19 +388,19 @@ class Heartbeat:
                 raise
             LOG.error("session %s: the last checkpoint failed", self.session, exc_info=error)
             return None
-        await self._stay_on(saved)
+        self._saved += 1
         return saved
 
 
-def _checked(agent: Any) -> HeartbeatAgent:
-    if isinstance(agent, HeartbeatAgent):
-        return agent
-    given = f"the class {agent.__name__}" if isinstance(agent, type) else f"a {type(agent).__name__}"
-    raise InvalidInputError(
-        f"a heartbeat cannot run {given}",
-        code=ErrorCode.BAD_ARGUMENT,
-        hint="pass an instance of a class that is built on HeartbeatAgent",
-    )
+def _failed(beating: Beating, which: str) -> End:
+    assert beating.error is not None
+    return End("failed", f"{which} ended in an error, the last in {named(beating.error)}")
+
+
+def _has_agent(store: AsyncStore, session: str) -> bool:
+    with store._store._reader() as reader:  # noqa: SLF001 - one row, where the public way lists all sessions
+        row = reader.session(session)
+    return row is not None and row.agent is not None
 
 
 def _async(store: Any) -> AsyncStore:

@@ -12,6 +12,9 @@ from holdfast.record import Record
 _LONGEST = 1000
 """Characters of what an application says; what is longer is cut off."""
 
+_SHORT = 200
+"""The same in a line that says more."""
+
 
 class WakeReport(Record):
     """How an agent woke up: from which checkpoint, with what of it, and what could not be had."""
@@ -32,6 +35,8 @@ class WakeReport(Record):
     """Parts that were left as they are, because the agent's own database is newer."""
     passed_over: tuple[str, ...] = ()
     """Damaged checkpoints, newest first, each with what is wrong."""
+    foreign: tuple[str, ...] = ()
+    """Checkpoints that somebody else saved, newest first, with none of the agent's parts: they were passed over."""
     handed_over: HandedOver | None = None
     at_most_lost: int = 0
     """How many beats the last life may have lived after that checkpoint. 0: it ended in order."""
@@ -52,19 +57,29 @@ class WakeReport(Record):
             "damaged": "cold start: there are checkpoints, but none of them can be read",
         }.get(self.reason, "")
         if self.checkpoint is not None and self.reason == "restored":
-            lost = (
-                f"at most {count_of_beats(self.at_most_lost)} lost" if self.at_most_lost else "nothing lost"
-            )
             age = _age(self.age_seconds or 0.0)
-            told = f"restored beat {self.beat} from {self.checkpoint.id[:12]}, {age} old, {lost}"
+            told = f"restored beat {self.beat} from {self.checkpoint.id[:12]}, {age} old{self._lost()}"
         elif self.checkpoint is not None:
             told += f" ({self.checkpoint.id[:12]}, {_age(self.age_seconds or 0.0)} old)"
         if self.passed_over:
             told += f"; passed over as damaged: {'; '.join(self.passed_over)}"
+        if self.foreign:
+            told += f"; passed over, with none of its parts: {', '.join(self.foreign)}"
         missing = [name for name, said in self.sources.items() if said == "missing"]
         told += f"; not in the checkpoint: {', '.join(missing)}" if missing else ""
-        failed = [f"{name}, {said}" for name, said in self.sources.items() if said.startswith("failed")]
+        failed = [f"{name}, {said}" for name, said in self.failed.items()]
         return told + (f"; not restored: {'; '.join(failed)}" if failed else "")
+
+    @property
+    def failed(self) -> dict[str, str]:
+        """The parts that could not take what is stored of them, and why. It is carried forward as it is."""
+        return {name: said for name, said in self.sources.items() if said.startswith("failed")}
+
+    def _lost(self) -> str:
+        if self.at_most_lost:
+            return f", at most {count_of_beats(self.at_most_lost)} lost"
+        # Of what was saved later, where that is damaged, nobody knows; and what is not back is not here.
+        return "" if self.failed or self.passed_over else ", nothing lost"
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain JSON data; of what was handed over, how much there was."""
@@ -75,6 +90,7 @@ class WakeReport(Record):
             "sources": dict(self.sources),
             "newer": list(self.newer),
             "passed_over": list(self.passed_over),
+            "foreign": list(self.foreign),
             "handed_over": None
             if left is None
             else {name: len(part) for name, part in left._asdict().items()},
@@ -125,6 +141,12 @@ def as_text(said: object) -> str:
     except Exception as error:  # noqa: BLE001 - the application's own `__str__`: what is told about it must not fail too
         text = f"(cannot be shown: {type(error).__name__})"
     return text[:_LONGEST].encode("utf-8", "replace").decode("utf-8")
+
+
+def named(error: BaseException) -> str:
+    """An error in one line: its type, and the first line of what it says."""
+    said = as_text(error).strip().partition("\n")[0][:_SHORT]
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
 
 
 def count_of_beats(count: int) -> str:

@@ -51,11 +51,14 @@ class Runtime:
     """The part of a snapshot that is the heartbeat's own.
 
     Attributes:
-        beat: How many beats the agent has lived, over all its lives.
+        beat: The beat that is under way, or was last, over all lives of the agent.
+        lived: How many beats are over. This is what is stored as `beat`: one that was broken off is lived again.
         phase: The last phase that was completed.
         last_life: The phase that the checkpoint it woke up from was saved in; None in a first life.
         every: How many beats there are at most between two checkpoints; None where that is not known.
         last_every: The same of the life that the checkpoint is of.
+        epoch: Which life of the session it is, as its lease counts them.
+        last_epoch: The same of the life that the checkpoint is of.
         swarms: What is known of swarms under way; the agent keeps this up to date.
         subagents: The same of sub-agents.
         channels: The same of channel sessions, by name.
@@ -65,10 +68,13 @@ class Runtime:
         self.interval = interval
         self.app_version = app_version
         self.beat = 0
+        self.lived = 0
         self.phase = Phase.ASLEEP
         self.last_life: str | None = None
         self.every: int | None = None
         self.last_every: int | None = None
+        self.epoch: int | None = None
+        self.last_epoch: int | None = None
         self.swarms: list[dict[str, Any]] = []
         self.subagents: list[dict[str, Any]] = []
         self.channels: dict[str, Any] = {}
@@ -77,10 +83,11 @@ class Runtime:
     def snapshot(self) -> dict[str, Any]:
         """All of it, with the version of the application and of this format."""
         return {
-            "beat": self.beat,
+            "beat": self.lived,
             "interval": self.interval.seconds,
             "phase": str(self.phase),
             "every": self.every,
+            "epoch": self.epoch,
             "active_swarms": list(self.swarms),
             "active_subagents": list(self.subagents),
             "channel_sessions": dict(self.channels),
@@ -97,6 +104,7 @@ class Runtime:
             interval=NUMBER,
             phase=str,
             every=(int, type(None)),
+            epoch=(int, type(None)),
             active_swarms=list,
             active_subagents=list,
             channel_sessions=dict,
@@ -111,9 +119,10 @@ class Runtime:
             )
         if found.get("beat", 0) < 0 or not 0 <= found.get("interval", 0) <= 86400:
             raise misfit("runtime", "a beat or an interval is out of range")
-        self.beat = found.get("beat", self.beat)
+        self.beat = self.lived = found.get("beat", self.lived)
         self.interval.seconds = found.get("interval", self.interval.seconds)
         self.last_life, self.last_every = found.get("phase"), found.get("every")
+        self.last_epoch = found.get("epoch")
         self._handed_over = HandedOver(
             found.get("active_swarms", []),
             found.get("active_subagents", []),

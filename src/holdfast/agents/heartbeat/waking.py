@@ -2,6 +2,9 @@
 
 The agent's parts are connected in the order in which they come back, the heartbeat's own runtime behind them. A part
 whose own database is newer than the checkpoint is connected only after the restore, so that it keeps what it has.
+
+What somebody else saved into the session, with nothing of an agent in it, is passed over: the agent's own line goes on
+from the newest checkpoint that has some of it, on a branch of its own.
 """
 
 from __future__ import annotations
@@ -42,9 +45,36 @@ async def wake_up(
         if name not in newer:
             recorder.connect(name, part)
     resumed = await recorder.resume(ref)
+    foreign: tuple[str, ...] = ()
+    if resumed is not None and resumed.checkpoint is not None and _is_foreign(resumed):
+        own, foreign = await _own_checkpoint(looking, resumed.checkpoint, parts)
+        newer = await _newer_parts(agent, parts, looking, own.id)
+        for name in newer:
+            if name in recorder.sources:
+                recorder.disconnect(name)
+        resumed = await recorder.resume(own.id)
     for name in newer:
         recorder.connect(name, parts[name])
-    return _reported(looking.id, resumed, runtime, recorder.beats, newer, len(parts))
+    if resumed is None or RUNTIME not in resumed.named("restored"):
+        # What the recorder says onto its own checkpoints is all that is known.
+        runtime.beat = runtime.lived = recorder.beats
+    count_from(recorder, runtime.lived)
+    return _reported(looking.id, resumed, runtime, newer, len(parts))._replace(foreign=foreign)
+
+
+def count_from(recorder: AsyncRecorder, beats: int) -> None:
+    """Let a recorder go on counting from so many beats, whoever saved the checkpoint that they are from."""
+    say_step(recorder, beats)
+    # Friends: a checkpoint that a person made has the beats in its state, and not in the metadata that a resume reads.
+    recorder._beats = recorder._moment.beats = beats  # noqa: SLF001 - see above
+    recorder._has_beats = True  # noqa: SLF001 - see above
+    if recorder._rule is not None:  # noqa: SLF001 - see above
+        recorder._rule.clear(recorder._moment)  # noqa: SLF001 - see above
+
+
+def say_step(recorder: AsyncRecorder, beats: int) -> None:
+    """Let the next checkpoint have the beat as its step, so that it is listed, and found, by that."""
+    recorder._say(beats)  # noqa: SLF001 - as above: a step of a trigger it is not
 
 
 def parts_of(agent: HeartbeatAgent) -> dict[str, Any]:
@@ -121,11 +151,9 @@ def _reported(
     session: str,
     resumed: ResumeReport | None,
     runtime: Runtime,
-    beats: int,
     newer: tuple[str, ...],
     count: int,
 ) -> WakeReport:
-    runtime.beat = beats
     if resumed is None:
         return WakeReport(session, runtime.beat, "first")
     passed_over = tuple(f"#{each.seq or '?'} ({each.why})" for each in resumed.passed_over)
@@ -157,5 +185,44 @@ def _at_most_lost(checkpoint: Checkpoint, runtime: Runtime) -> int:
     """A life that ended in order has saved its last beat; another one may have lived until right before a save."""
     if checkpoint.status != "running":
         return 0
-    # The life that saved it may not be the last one: the one that died before its first checkpoint was set as this one.
+    if runtime.last_every and runtime.last_epoch is not None and runtime.epoch == runtime.last_epoch + 1:
+        # The life that saved it was the last one.
+        return runtime.last_every - 1
+    # There was another in between, that died before its first checkpoint; it may have been set as this one.
     return max(runtime.last_every or 1, runtime.every or 1) - 1
+
+
+def _is_foreign(resumed: ResumeReport) -> bool:
+    """Whether a checkpoint has nothing at all for the agent: neither one of its parts, nor the heartbeat's own."""
+    told = resumed.sources.values()
+    return bool(told) and all(each.outcome == "missing" for each in told)
+
+
+async def _own_checkpoint(
+    looking: AsyncSession, newest: Checkpoint, parts: Mapping[str, Any]
+) -> tuple[Checkpoint, tuple[str, ...]]:
+    """The newest checkpoint before `newest` that has something of the agent, and what was passed over for it.
+
+    Raises:
+        StateError: There is none: the session is not that of an agent (`type-mismatch`).
+    """
+    passed = []
+    for each in await looking.log(newest.id):
+        try:
+            state = await looking.load(each)
+        except IntegrityError:
+            passed.append(f"#{each.seq} (damaged)")
+            continue
+        except StateError:
+            # Of types that this program does not know: the restore looks at each part by itself.
+            return each, tuple(passed)
+        if isinstance(state, dict) and not parts.keys().isdisjoint(state):
+            return each, tuple(passed)
+        passed.append(f"#{each.seq} ({as_text(each.message)[:60]!r})" if each.message else f"#{each.seq}")
+    raise StateError(
+        f"session {looking.id!r} is not that of an agent: #{newest.seq} has none of the parts {', '.join(parts)}",
+        code=ErrorCode.TYPE_MISMATCH,
+        hint="give the agent a session of its own: what is in this one would be removed as it saves",
+        session=looking.id,
+        checkpoint=newest.id,
+    )

@@ -14,7 +14,10 @@ from typing import Any
 import anyio.to_thread
 
 from holdfast.aio.document import ASYNC_DOCUMENTS, AsyncDocument
-from holdfast.aio.session.identity import AsyncSessionIdentity
+from holdfast.aio.session.archiving import AsyncSessionArchiving
+from holdfast.aio.session.comparing import AsyncSessionComparing
+from holdfast.aio.session.merging import AsyncSessionMerging
+from holdfast.aio.session.searching import AsyncSessionSearching
 from holdfast.aio.thread import in_thread
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.history.keep import Keep
@@ -30,7 +33,7 @@ from holdfast.store.session import Ref
 from holdfast.store.undoing import OperationInfo, Undone
 
 
-class AsyncSession(AsyncSessionIdentity):
+class AsyncSession(AsyncSessionComparing, AsyncSessionMerging, AsyncSessionArchiving, AsyncSessionSearching):
     """`Session`, awaitable: the same methods, arguments and errors."""
 
     def save(  # noqa: PLR0913 - each is a keyword of the public contract

@@ -85,24 +85,24 @@ class MemoryBackend:
         """See `Backend.turn`. Commits are short here, and none loses more than a few rounds."""
         return nullcontext()
 
-    def claim(self, name: str, holder: Holder, seconds: float, *, at: int) -> Lease:
+    def claim(self, name: str, holder: Holder, seconds: float, *, at: int, ticks: int) -> Lease:
         """See `Backend.claim`."""
         # Only who wants a lease needs them; the same below.
         from holdfast.backends.leasing import microseconds, ticking
         from holdfast.backends.memory.leasing import claim
 
-        length, now = microseconds(seconds), ticking(at)
+        length, now, ticked = microseconds(seconds), ticking(at), ticking(ticks)
         with self._lock:
-            return claim(self._writable(), name, holder, length, at=now())
+            return claim(self._writable(), name, holder, length, at=now(), ticks=ticked())
 
-    def renew(self, lease: Lease, seconds: float, *, at: int) -> Lease:
+    def renew(self, lease: Lease, seconds: float, *, at: int, ticks: int) -> Lease:
         """See `Backend.renew`."""
         from holdfast.backends.leasing import microseconds, ticking
         from holdfast.backends.memory.leasing import renew
 
-        length, now = microseconds(seconds), ticking(at)
+        length, now, ticked = microseconds(seconds), ticking(at), ticking(ticks)
         with self._lock:
-            return renew(self._writable(), lease, length, at=now())
+            return renew(self._writable(), lease, length, at=now(), ticks=ticked())
 
     def release(self, lease: Lease) -> None:
         """See `Backend.release`."""

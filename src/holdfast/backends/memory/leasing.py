@@ -7,17 +7,18 @@ from holdfast.backends.memory.moment import Moment
 from holdfast.storage.leasing import Holder, Lease
 
 
-def claim(moment: Moment, name: str, holder: Holder, length: int, *, at: int) -> Lease:
+def claim(moment: Moment, name: str, holder: Holder, length: int, *, at: int, ticks: int) -> Lease:
     """Take a lease, or raise where somebody holds it."""
-    leasing.check_free(moment.leases.get(name), holder, at=at)
+    leasing.check_free(moment.leases.get(name), holder, at=at, ticks=ticks)
     moment.lease_epoch += 1
-    moment.leases[name] = made = leasing.taken(name, holder, length, epoch=moment.lease_epoch, at=at)
+    made = leasing.taken(name, holder, length, epoch=moment.lease_epoch, at=at, ticks=ticks)
+    moment.leases[name] = made
     return made
 
 
-def renew(moment: Moment, lease: Lease, length: int, *, at: int) -> Lease:
+def renew(moment: Moment, lease: Lease, length: int, *, at: int, ticks: int) -> Lease:
     """Hold a lease for longer, or raise where it is lost."""
-    made = leasing.renewed(moment.leases.get(lease.name), lease, length, at=at)
+    made = leasing.renewed(moment.leases.get(lease.name), lease, length, at=at, ticks=ticks)
     moment.leases[lease.name] = made
     return made
 

@@ -39,7 +39,7 @@ class Statement:
     """A statement with places `%s` for text and numbers, which are sent as text, and `%b` for bytes.
 
     Args:
-        name: Under which the server keeps it.
+        name: Under which the server keeps it, with something added that only this connection has.
         sql: Its text.
         type_: Of what goes to its places `%b`.
     """
@@ -51,7 +51,7 @@ class Statement:
         for number, place in enumerate(places, 1):
             sql = sql.replace(place, f"${number}", 1)
         self._text = sql.encode()
-        self._name = f"holdfast_{name}".encode()
+        self._name = f"holdfast_{name}_".encode()
         self._types = [type_ if place == "%b" else _GIVEN_BY_PLACE for place in places]
         self._formats = [pq.Format.BINARY if place == "%b" else pq.Format.TEXT for place in places]
 
@@ -65,9 +65,10 @@ class Statement:
         """The answer, of a statement that is used again and again, outside of a transaction."""
         sent = _sent(values)
         uses = connection.uses[self._name] = connection.uses.get(self._name, 0) + 1
+        name = self._name + connection.mark
         pgconn = connection.pgconn
         if uses > _WORTH_PREPARING:
-            pgconn.send_query_prepared(self._name, sent, self._formats, pq.Format.BINARY)
+            pgconn.send_query_prepared(name, sent, self._formats, pq.Format.BINARY)
             try:
                 return received(connection)
             except psycopg.Error as error:
@@ -76,9 +77,9 @@ class Statement:
             # Nothing was done: it is not known there. It is kept again from the next time on.
             connection.uses[self._name] = uses = _WORTH_PREPARING
         if uses == _WORTH_PREPARING:
-            pgconn.send_prepare(self._name, self._text, self._types)
+            pgconn.send_prepare(name, self._text, self._types)
             received(connection)
-            pgconn.send_query_prepared(self._name, sent, self._formats, pq.Format.BINARY)
+            pgconn.send_query_prepared(name, sent, self._formats, pq.Format.BINARY)
         else:
             pgconn.send_query_params(self._text, sent, self._types, self._formats, pq.Format.BINARY)
         return received(connection)

@@ -205,23 +205,25 @@ class PostgresBackend:
         """See `Backend.turn`."""
         return self._turns.of(session)
 
-    def claim(self, name: str, holder: Holder, seconds: float, *, at: int) -> Lease:  # noqa: ARG002 - the port's
+    def claim(self, name: str, holder: Holder, seconds: float, *, at: int, ticks: int) -> Lease:
         """See `Backend.claim`. The server has a clock of its own."""
+        del at
         # Only who wants a lease needs them; the same below.
         from holdfast.backends.leasing import microseconds
         from holdfast.backends.postgres.leasing import claim
 
         length = microseconds(seconds)
         # One whose reply was lost is found to be the holder's own when it is made again.
-        return self._again(lambda connection: claim(connection, name, holder, length), _passes)
+        return self._again(lambda connection: claim(connection, name, holder, length, ticks), _passes)
 
-    def renew(self, lease: Lease, seconds: float, *, at: int) -> Lease:  # noqa: ARG002 - the port's
+    def renew(self, lease: Lease, seconds: float, *, at: int, ticks: int) -> Lease:
         """See `Backend.renew`."""
+        del at
         from holdfast.backends.leasing import microseconds
         from holdfast.backends.postgres.leasing import renew
 
         length = microseconds(seconds)
-        return self._again(lambda connection: renew(connection, lease, length), _passes)
+        return self._again(lambda connection: renew(connection, lease, length, ticks), _passes)
 
     def release(self, lease: Lease) -> None:
         """See `Backend.release`."""

@@ -77,10 +77,13 @@ class Connected(psycopg.Connection[TupleRow]):
     """A connection that knows its age.
 
     Attributes:
+        mark: What the names of statements that are kept on it end with. A pooler may hand on a session of the server
+            with what another connection has prepared there.
         uses: How often statements were used on it, by name (`asking.py`).
     """
 
     made_at = 0.0
+    mark: bytes
     uses: dict[bytes, int]
 
 
@@ -140,6 +143,7 @@ class Connector:
     def _log_in(self) -> Connected:
         connection = Connected.connect(make_conninfo("", **self._parameters), autocommit=True)
         connection.made_at = time.monotonic()
+        connection.mark = os.urandom(8).hex().encode()
         connection.uses = {}
         self.connections.add(connection)
         return connection

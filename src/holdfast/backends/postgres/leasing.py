@@ -1,5 +1,8 @@
 """Leases in PostgreSQL: one trip to the server for each claim and renewal, by the server's clock.
 
+Except on the holder's own machine, where both go by the clock of that machine, as everywhere: the server gets what it
+said before the trip, so that a lease never seems to last longer than it does.
+
 What only this machine can tell is whether a holder is a process of ours that has ended. So a claim that is refused
 comes back with the holder, and where that one is gone it is made again, for the very claim that was looked at.
 """
@@ -19,10 +22,10 @@ from holdfast.storage.leasing import Fence, Holder, Lease
 
 Connection = psycopg.Connection[Row]
 
-_COLUMNS = "name, holder, host, pid, started, epoch, since, until, length"
-_CLAIM = "SELECT * FROM claim(%s, %s, %s, %s, %s::bigint, %s, %s::bigint, %s::bigint)"
+_COLUMNS = "name, holder, host, pid, started, epoch, since, until, length, ticks"
+_CLAIM = "SELECT * FROM claim(%s, %s, %s, %s, %s::bigint, %s, %s::bigint, %s::bigint, %s::bigint)"
 _RENEW = (
-    "UPDATE leases SET until = now_us() + %s::bigint, length = %s::bigint "  # noqa: S608 - constants
+    "UPDATE leases SET until = now_us() + %s::bigint, length = %s::bigint, ticks = %s::bigint "  # noqa: S608 - constants
     f"WHERE name = %s AND epoch = %s::bigint AND holder = %s RETURNING {_COLUMNS}"
 )
 _RELEASE = "DELETE FROM leases WHERE name = %s AND epoch = %s::bigint AND holder = %s"
@@ -32,24 +35,25 @@ _HOLD = "SELECT 1 FROM leases WHERE name = %s AND epoch = %s::bigint FOR KEY SHA
 _DELETE_NAMED_AFTER = "DELETE FROM leases WHERE substr(name, strpos(name, ':') + 1) = %s"
 
 
-def claim(connection: Connection, name: str, holder: Holder, length: int) -> Lease:
+def claim(connection: Connection, name: str, holder: Holder, length: int, ticks: int) -> Lease:
     """Take a lease, or raise where somebody holds it."""
     dead: int | None = None
     while True:
         # Numbers as text: psycopg would prepare another statement for each size of them.
-        given = [VERSION, name, *holder[:2], str(holder.pid), holder.started, str(length), dead and str(dead)]
+        given = [VERSION, name, *holder[:2], str(holder.pid), holder.started]
+        given += [str(length), str(ticks), dead and str(dead)]
         ((is_taken, now, *row),) = connection.execute(_CLAIM, given).fetchall()
         made = _lease(row)
         if is_taken:
             return made
         if made.epoch == dead or not is_gone(made.holder):
-            raise leasing.lease_held(made, at=now)
+            raise leasing.lease_held(made, leasing.time_left(made, holder, at=now, ticks=ticks))
         dead = made.epoch
 
 
-def renew(connection: Connection, lease: Lease, length: int) -> Lease:
+def renew(connection: Connection, lease: Lease, length: int, ticks: int) -> Lease:
     """Hold a lease for longer, or raise where it is lost."""
-    given = [str(length), str(length), lease.name, str(lease.epoch), lease.holder.id]
+    given = [str(length), str(length), str(ticks), lease.name, str(lease.epoch), lease.holder.id]
     found = connection.execute(_RENEW, given).fetchall()
     if not found:
         raise leasing.lease_lost(lease.fence, read_lease(connection, lease.name))

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Final
 
 import psycopg
+from psycopg import pq
 
 from holdfast.backends.postgres.asking import ask_plainly
 from holdfast.backends.postgres.creation import check_entry
@@ -57,8 +58,24 @@ class View:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._reader is not None, "left before it was entered"
-        self._reader.leave()
-        self._give_back()
+        try:
+            if error is not None and not isinstance(error, Exception):
+                # Somebody wants out, and is not kept waiting for an answer that nobody will look at.
+                self._drop_answer()
+            self._reader.leave()
+        finally:
+            # Ctrl-C may have ended the wait for an answer: the connection goes back all the same, and the reader lets
+            # go of it. There is nothing left to wait for then.
+            try:
+                self._reader.leave()
+            finally:
+                self._give_back()
+
+    def _drop_answer(self) -> None:
+        """Close the connection where the server is still at an answer."""
+        connection = self._connection
+        if connection is not None and connection.pgconn.transaction_status == pq.TransactionStatus.ACTIVE:
+            connection.close()
 
     def _open(self) -> Connection:
         deadline = time.monotonic() + self._timeout

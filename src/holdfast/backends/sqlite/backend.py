@@ -182,26 +182,28 @@ class SqliteBackend:
         """See `Backend.turn`. Commits are short here, and none loses more than a few rounds."""
         return nullcontext()
 
-    def claim(self, name: str, holder: Holder, seconds: float, *, at: int) -> Lease:
+    def claim(self, name: str, holder: Holder, seconds: float, *, at: int, ticks: int) -> Lease:
         """See `Backend.claim`."""
         # Only who wants a lease needs them; the same below.
         from holdfast.backends.leasing import check_free, microseconds, ticking
         from holdfast.backends.sqlite.leasing import claim
 
-        length, now = microseconds(seconds), ticking(at)
+        length, now, ticked = microseconds(seconds), ticking(at), ticking(ticks)
         self._check_writable()
         # Before the write lock is asked for: whoever is refused holds nobody up.
-        check_free(self.lease(name), holder, at=now())
-        return self._in_turn(lambda connection: claim(connection, name, holder, length, now()))
+        check_free(self.lease(name), holder, at=now(), ticks=ticked())
+        return self._in_turn(
+            lambda connection: claim(connection, name, holder, length, at=now(), ticks=ticked())
+        )
 
-    def renew(self, lease: Lease, seconds: float, *, at: int) -> Lease:
+    def renew(self, lease: Lease, seconds: float, *, at: int, ticks: int) -> Lease:
         """See `Backend.renew`."""
         from holdfast.backends.leasing import microseconds, ticking
         from holdfast.backends.sqlite.leasing import renew
 
-        length, now = microseconds(seconds), ticking(at)
+        length, now, ticked = microseconds(seconds), ticking(at), ticking(ticks)
         self._check_writable()
-        return self._in_turn(lambda connection: renew(connection, lease, length, now()))
+        return self._in_turn(lambda connection: renew(connection, lease, length, at=now(), ticks=ticked()))
 
     def release(self, lease: Lease) -> None:
         """See `Backend.release`."""

@@ -1,7 +1,7 @@
 """Leases in SQLite: each claim, renewal and release is one short transaction that has the write lock.
 
-Time is the clock of whoever asks, because a file has none. Epochs come from a counter and not from the rows, so that a
-lease that is given up leaves nothing behind.
+Time is that of whoever asks, by both of their clocks, because a file has none. Epochs come from a counter and not from
+the rows, so that a lease that is given up leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -13,13 +13,15 @@ from holdfast.backends.rows import Row
 from holdfast.backends.sqlite.connection import fetch
 from holdfast.storage.leasing import Fence, Holder, Lease
 
-_SELECT = "SELECT name, holder, host, pid, started, epoch, since, until, length FROM leases WHERE name = ?"
+_SELECT = (
+    "SELECT name, holder, host, pid, started, epoch, since, until, length, ticks FROM leases WHERE name = ?"
+)
 _NEXT_EPOCH = (
     "INSERT INTO counters (name, value) VALUES ('lease', 1) "
     "ON CONFLICT (name) DO UPDATE SET value = value + 1 RETURNING value"
 )
-_PUT = "INSERT OR REPLACE INTO leases VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-_RENEW = "UPDATE leases SET until = ?, length = ? WHERE name = ?"
+_PUT = "INSERT OR REPLACE INTO leases VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_RENEW = "UPDATE leases SET until = ?, length = ?, ticks = ? WHERE name = ?"
 _DELETE = "DELETE FROM leases WHERE name = ? AND epoch = ? AND holder = ?"
 _HAS_EPOCH = "SELECT 1 FROM leases WHERE name = ? AND epoch = ?"
 _DELETE_NAMED_AFTER = "DELETE FROM leases WHERE substr(name, instr(name, ':') + 1) = ?"
@@ -31,19 +33,21 @@ def read_lease(connection: apsw.Connection, name: str) -> Lease | None:
     return _lease(found[0]) if found else None
 
 
-def claim(connection: apsw.Connection, name: str, holder: Holder, length: int, at: int) -> Lease:
+def claim(
+    connection: apsw.Connection, name: str, holder: Holder, length: int, *, at: int, ticks: int
+) -> Lease:
     """Take a lease inside a transaction that has the write lock, or raise where somebody holds it."""
-    leasing.check_free(read_lease(connection, name), holder, at=at)
+    leasing.check_free(read_lease(connection, name), holder, at=at, ticks=ticks)
     ((epoch,),) = fetch(connection, _NEXT_EPOCH)
-    made = leasing.taken(name, holder, length, epoch=epoch, at=at)
+    made = leasing.taken(name, holder, length, epoch=epoch, at=at, ticks=ticks)
     connection.execute(_PUT, (name, *holder, *made[2:]))
     return made
 
 
-def renew(connection: apsw.Connection, lease: Lease, length: int, at: int) -> Lease:
+def renew(connection: apsw.Connection, lease: Lease, length: int, *, at: int, ticks: int) -> Lease:
     """Hold a lease for longer, likewise, or raise where it is lost."""
-    made = leasing.renewed(read_lease(connection, lease.name), lease, length, at=at)
-    connection.execute(_RENEW, (made.until, made.length, made.name))
+    made = leasing.renewed(read_lease(connection, lease.name), lease, length, at=at, ticks=ticks)
+    connection.execute(_RENEW, (made.until, made.length, made.ticks, made.name))
     return made
 
 

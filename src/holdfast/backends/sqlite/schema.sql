@@ -103,7 +103,8 @@ CREATE TABLE leases (
     epoch INTEGER NOT NULL,
     since INTEGER NOT NULL,
     until INTEGER NOT NULL,
-    length INTEGER NOT NULL
+    length INTEGER NOT NULL,
+    ticks INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 -- epoch: opened anew by each collection of chunks. position: the highest that was ever given to a row that is gone.

@@ -16,7 +16,7 @@ from operator import itemgetter
 from typing import Any, Final
 
 from holdfast.objects.fielded import cached_names, other_attribute, refuse_other_attributes, unset_field
-from holdfast.objects.pydantic_models import is_model
+from holdfast.objects.pydantic_models import is_model, unsaved_slots
 from holdfast.objects.shapes import mismatch
 from holdfast.objects.trust import PLAIN
 
@@ -36,8 +36,8 @@ _set = object.__setattr__
 
 
 def suits(cls: type[Any]) -> bool:
-    """Whether a class comes apart in this way: a pydantic model without private attributes."""
-    return is_model(cls) and not cls.__private_attributes__
+    """Whether a class comes apart in this way: a pydantic model without private attributes, or slots of its own."""
+    return is_model(cls) and not cls.__private_attributes__ and not any(unsaved_slots(cls))
 
 
 class _Plan:

@@ -16,10 +16,14 @@ from holdfast.history.checkpoint import Checkpoint
 from holdfast.objects.state import EncodedState
 from holdfast.store.draft import check_draft
 from holdfast.store.saving import UNSET, OnConflict, Unset
+from holdfast.store.session.archiving import SessionArchiving
 from holdfast.store.session.branching import SessionBranching
 from holdfast.store.session.changing import SessionChanging
+from holdfast.store.session.comparing import SessionComparing
 from holdfast.store.session.identity import Ref, check_limit
+from holdfast.store.session.merging import SessionMerging
 from holdfast.store.session.reading import SessionReading
+from holdfast.store.session.searching import SessionSearching
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -27,7 +31,15 @@ if TYPE_CHECKING:
 __all__ = ["Ref", "Session", "check_limit"]
 
 
-class Session(SessionReading, SessionChanging, SessionBranching):
+class Session(
+    SessionReading,
+    SessionChanging,
+    SessionBranching,
+    SessionComparing,
+    SessionMerging,
+    SessionSearching,
+    SessionArchiving,
+):
     """One line of work; made by `store.session(...)`."""
 
     def save(  # noqa: PLR0913 - each is a keyword of the public contract

@@ -33,7 +33,7 @@ class SessionBranching(SessionIdentity):
         from holdfast.store.branching import fork
 
         place, made = fork(self._writer.place, ref, name, session)
-        claim = place.claim
+        claim, files = place.claim, self._writer.files
         forked = type(self)(
             self._writer.parts,
             claim.session,
@@ -41,6 +41,9 @@ class SessionBranching(SessionIdentity):
             project=claim.project,
             branch=place.branch,
             keep=self._writer.keep,
+            lease=self._writer.lease,
+            export_dir=None if files is None else files.folder,
+            export_format="json" if files is None else files.kind,
         )
         forked._writer.go_on(place.branch, made)  # noqa: SLF001 - a Session like this one
         return forked

@@ -62,6 +62,7 @@ class SessionChanging(SessionIdentity):
         row, owner = delete(self._writer.place, ref, force=force)
         if not isinstance(self._writer.expected, Unset) and self._writer.expected == row.id:
             self._writer.expected = row.prev
+        self._writer.parts.metrics.removed(self.id, "delete", [row.id.hex()])
         return Checkpoint(row, owner)
 
     def prune(self, keep: Keep, *, dry_run: bool = False) -> PruneReport:
@@ -75,10 +76,13 @@ class SessionChanging(SessionIdentity):
             keep: The policy, such as `Keep(last=100, days=7)`.
             dry_run: Only say what would go.
         """
-        from holdfast.store.pruning import prune
+        from holdfast.store.pruning import prune, removed_by
 
         parts = self._writer.parts
-        return prune(parts.backend, self.id, self.branch, keep, now=parts.clock(), dry_run=dry_run)
+        report = prune(parts.backend, self.id, self.branch, keep, now=parts.clock(), dry_run=dry_run)
+        for session, ids in removed_by(report).items():
+            parts.metrics.removed(session, "prune", ids)
+        return report
 
     def clear(self, *, force: bool = False) -> int:
         """Remove every checkpoint and every branch of the session; return how many checkpoints that were.
@@ -89,4 +93,5 @@ class SessionChanging(SessionIdentity):
 
         removed = clear(self._writer.place, force=force)
         self._writer.expected = None
-        return removed
+        self._writer.parts.metrics.removed(self.id, "clear", removed)
+        return len(removed)

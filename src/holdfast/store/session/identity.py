@@ -14,7 +14,10 @@ from holdfast.store.composition import Composition
 from holdfast.store.writer import Writer
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from holdfast.history.keep import Keep
+    from holdfast.store.leases import HeldLease
 
 Ref = str | Checkpoint
 
@@ -22,7 +25,7 @@ Ref = str | Checkpoint
 class SessionIdentity:
     """One writer on one branch of one session."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is a keyword of the public contract
         self,
         parts: Composition,
         session: str,
@@ -31,13 +34,27 @@ class SessionIdentity:
         project: str | None,
         branch: str,
         keep: Keep | None = None,
+        lease: HeldLease | None = None,
+        export_dir: str | Path | bool | None = None,
+        export_format: str = "json.gz",
     ) -> None:
         claim = Claim(
             session=check_session(session),
             agent=check_label(agent, "agent"),
             project=check_label(project, "project"),
         )
-        self._writer = Writer(parts, claim, check_branch(branch), keep)
+        if lease is not None:
+            # Only a session that is given one needs to know what a lease is.
+            from holdfast.store.leases import check_held
+
+            lease = check_held(lease)
+        files = None
+        if export_dir is not None and export_dir is not False:
+            # Only a session that keeps files needs to know how they are written.
+            from holdfast.store.archives.keeping import ExportFolder
+
+            files = ExportFolder(export_dir, export_format)
+        self._writer = Writer(parts, claim, check_branch(branch), keep, lease, files)
 
     @property
     def id(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import ErrorCode, IntegrityError, NotFoundError
@@ -10,7 +11,7 @@ from holdfast.history.checkpoint import Checkpoint
 from holdfast.history.refs import is_range, resolve_range
 from holdfast.history.walk import ancestors
 from holdfast.objects.registry import TypeRegistry, can_register
-from holdfast.objects.state import decode_state
+from holdfast.objects.state import read_state
 from holdfast.storage.ports import Reader
 from holdfast.storage.records import Query
 from holdfast.store.draft import check_text
@@ -54,6 +55,7 @@ class SessionReading(SessionIdentity):
             IntegrityError: The stored bytes are damaged. They are never returned.
             StateError: The state does not fit `as_`, or a registered type that has changed.
         """
+        began = perf_counter_ns()
         types = _knowing(self._writer.parts.types, as_)
         try:
             value = self._load(ref, path, types)
@@ -69,11 +71,12 @@ class SessionReading(SessionIdentity):
             from holdfast.store.recovering import load_intact
 
             value = load_intact(self._writer, ref, path, types)
-        if as_ is None:
-            return value
-        from holdfast.objects.build import build
+        if as_ is not None:
+            from holdfast.objects.build import build
 
-        return build(value, as_, types)
+            value = build(value, as_, types)
+        self._writer.parts.metrics.loaded(perf_counter_ns() - began)
+        return value
 
     def recover(self, ref: Ref = "@") -> Recovered:
         """Return the newest state that is whole, at or before `ref`, and what had to be passed over for it.
@@ -86,7 +89,10 @@ class SessionReading(SessionIdentity):
         """
         from holdfast.store.recovering import recover
 
-        return recover(self._writer, ref)
+        began = perf_counter_ns()
+        recovered = recover(self._writer, ref)
+        self._writer.parts.metrics.loaded(perf_counter_ns() - began)
+        return recovered
 
     def document(self, ref: Ref = "@", *, default: Any = UNSET) -> Document:
         """Return a state as a Document: a dict or list that knows what changed in it, and saves only that.
@@ -204,11 +210,13 @@ class SessionReading(SessionIdentity):
         with self._reader() as reader:
             row = self._writer.find(reader, ref)
             self._writer.notice(reader, row)
-            if path is None:
-                return decode_state(row.root, reader.chunks, types)
-            from holdfast.objects.selection import select_part
+            if path is not None:
+                from holdfast.objects.selection import select_part
 
-            return select_part(row.root, path, reader.chunks, types)
+                return select_part(row.root, path, reader.chunks, types)
+            found = read_state(row.root, reader.chunks)
+        # The view has ended: it takes a while to build a large state, and nothing more is asked of the store for it.
+        return found.decode(types)
 
     def _between(self, reader: Reader, text: str, limit: int | None) -> list[Checkpoint]:
         found = resolve_range(reader, self.id, self.branch, text, now=self._writer.parts.clock())

@@ -31,6 +31,7 @@ pytest.register_assert_rewrite(
             "contract",
             "erasing",
             "inspecting",
+            "leasing",
             "lifetime",
             "pages",
             "queries",
@@ -49,6 +50,7 @@ from holdfast.testing.conformance.collecting import CollectionContract  # noqa: 
 from holdfast.testing.conformance.commits import CommitContract  # noqa: E402
 from holdfast.testing.conformance.erasing import ErasureContract  # noqa: E402
 from holdfast.testing.conformance.inspecting import InspectionContract  # noqa: E402
+from holdfast.testing.conformance.leasing import LeaseContract  # noqa: E402
 from holdfast.testing.conformance.lifetime import LifetimeContract  # noqa: E402
 from holdfast.testing.conformance.pages import PageContract  # noqa: E402
 from holdfast.testing.conformance.queries import QueryContract  # noqa: E402
@@ -74,6 +76,7 @@ class BackendConformance(
     ChainContract,
     InspectionContract,
     AdoptionContract,
+    LeaseContract,
     LifetimeContract,
 ):
     """Every test of the contract; subclass it with a name that starts with `Test`."""

@@ -1,4 +1,4 @@
-"""Leases: one holder at a time, by the store's clock, and commits that carry the fence of an older claim."""
+"""Leases: one holder at a time, by the clock that counts for it, and commits that carry the fence of an older claim."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from holdfast.backends.processes import this_process
+from holdfast.backends.processes import boot_ticks, this_process
 from holdfast.errors import ConflictError, ErrorCode, InvalidInputError
 from holdfast.storage.leasing import Fence, Holder, Lease
 from holdfast.storage.ports import Backend
@@ -20,21 +20,56 @@ NAME = "heartbeat:work"
 LONG = 600.0
 SHORT = 0.02
 """Seconds; whoever claims for so long has lost it again soon."""
+HALF = 0.5
+"""Seconds; long enough for a claim to be made meanwhile, on a machine that is busy with other things too."""
+HOUR = 3_600_000_000
+FAR_AHEAD = 10**15
+"""Ticks of thirty years: no clock of a machine gets there while this runs."""
 
 
 def somebody(label: str) -> Holder:
     """A holder on a machine of which nobody here knows anything."""
-    return Holder(label, f"{label}.example/another-boot/1.1", 4711, "77")
+    return Holder(label, f"{label}.example/another-boot-{label}/1.1", 4711, "77")
+
+
+def neighbour(label: str) -> Holder:
+    """A holder on one machine that all of them are on, and that is not this one."""
+    return Holder(label, f"{label}.example/one-boot/1.1", 4711, "77")
 
 
 def claim(backend: Backend, label: str, seconds: float = LONG, *, name: str = NAME) -> Lease:
-    """Claim a lease by the clock of this machine."""
-    return backend.claim(name, somebody(label), seconds, at=time.time_ns() // 1000)
+    """Claim a lease by the clocks of this machine."""
+    return claim_as(backend, somebody(label), seconds, name=name)
 
 
-def renew(backend: Backend, lease: Lease, seconds: float = LONG) -> Lease:
+def claim_as(
+    backend: Backend,
+    holder: Holder,
+    seconds: float = LONG,
+    *,
+    name: str = NAME,
+    late: int = 0,
+    ticks: int | None = None,
+) -> Lease:
+    """Claim a lease where the time is so many microseconds later, and with other ticks."""
+    at, ticked = time.time_ns() // 1000 + late, boot_ticks() if ticks is None else ticks
+    return backend.claim(name, holder, seconds, at=at, ticks=ticked)
+
+
+def renew(backend: Backend, lease: Lease, seconds: float = LONG, *, ticks: int | None = None) -> Lease:
     """Renew it, likewise."""
-    return backend.renew(lease, seconds, at=time.time_ns() // 1000)
+    ticked = boot_ticks() if ticks is None else ticks
+    return backend.renew(lease, seconds, at=time.time_ns() // 1000, ticks=ticked)
+
+
+def is_refused(backend: Backend, holder: Holder, *, late: int = 0, ticks: int | None = None) -> bool:
+    """Whether the lease cannot be had; if it can, it is had."""
+    try:
+        claim_as(backend, holder, late=late, ticks=ticks)
+    except ConflictError as held:
+        assert held.code is ErrorCode.LEASE_HELD
+        return True
+    return False
 
 
 def claim_when_over(backend: Backend, label: str) -> Lease:
@@ -55,8 +90,11 @@ class LeaseContract(Contract):
     def test_a_claim_is_held_and_can_be_read(self, backend: Backend) -> None:
         """All that was said about the holder comes back; nobody holds what was never claimed."""
         assert backend.lease(NAME) is None
-        held = claim(backend, "a")
+        ticks = boot_ticks()
+        held = claim_as(backend, somebody("a"), ticks=ticks)
         assert (held.name, held.holder) == (NAME, somebody("a"))
+        # Where one waits for a lock they go on meanwhile.
+        assert ticks <= held.ticks <= boot_ticks()
         assert held.epoch > 0
         assert held.length == LONG * 1_000_000
         # A clock that is asked twice has moved on a little.
@@ -155,15 +193,66 @@ class LeaseContract(Contract):
 
     def test_a_process_of_this_machine_that_is_alive_keeps_its_lease(self, backend: Backend) -> None:
         """And one that has ended does not: another process has its number, or none has."""
-        at = time.time_ns() // 1000
         mine = this_process("mine")
         if not mine.started:
             pytest.skip("this system does not say when a process was started")
-        backend.claim(NAME, mine, LONG, at=at)
-        with pytest.raises(ConflictError):
-            claim(backend, "b")
-        gone = backend.claim("run:work", mine._replace(id="old", started="1"), LONG, at=at)
-        assert claim(backend, "b", name="run:work").epoch > gone.epoch
+        claim_as(backend, mine)
+        for other in (somebody("b"), mine._replace(id="other")):
+            assert is_refused(backend, other)
+            gone = claim_as(backend, mine._replace(id="old", started="1"), name="run:work")
+            taken = claim_as(backend, other, name="run:work")
+            assert taken.epoch > gone.epoch
+            backend.release(taken)
+
+    def test_on_one_machine_no_clock_that_somebody_sets_takes_a_lease_away(self, backend: Backend) -> None:
+        """Nor one that runs ahead of the other: what counts are the ticks, and the lease is not over by them."""
+        held = claim_as(backend, neighbour("a"), HALF)
+        time.sleep(HALF)
+        # By the clock of the store it is over, and by a clock that was set it was over long ago, or never began.
+        for late in (0, HOUR, -HOUR):
+            assert is_refused(backend, neighbour("b"), late=late, ticks=held.ticks - held.length // 2)
+        assert backend.lease(NAME) == held
+        assert not is_refused(backend, somebody("c"), ticks=held.ticks)
+
+    def test_on_one_machine_a_lease_is_over_when_its_ticks_say_so(self, backend: Backend) -> None:
+        """Though the clock of the store has not moved; and not for somebody elsewhere, whose ticks are others."""
+        held = claim_as(backend, neighbour("a"))
+        over = held.ticks + held.length
+        assert is_refused(backend, somebody("c"), ticks=over)
+        assert is_refused(backend, neighbour("b"), ticks=over - HOUR // 60)
+        later = claim_as(backend, neighbour("b"), ticks=over)
+        assert (later.epoch > held.epoch, later.holder) == (True, neighbour("b"))
+        assert later.ticks >= over
+
+    def test_a_renewal_counts_from_its_own_ticks(self, backend: Backend) -> None:
+        """They are kept with the lease."""
+        first = claim_as(backend, neighbour("a"))
+        held = renew(backend, first, ticks=first.ticks + HOUR)
+        assert held.ticks >= first.ticks + HOUR
+        assert backend.lease(NAME) == held
+        assert is_refused(backend, neighbour("b"), ticks=first.ticks + first.length)
+        assert not is_refused(backend, neighbour("b"), ticks=held.ticks + held.length)
+
+    @pytest.mark.parametrize("host", ["one.example", "one.example/", ""])
+    def test_a_machine_that_is_not_known_has_no_ticks(self, backend: Backend, host: str) -> None:
+        """The same name may be that of another one."""
+        held = claim_as(backend, neighbour("a")._replace(host=host))
+        assert is_refused(backend, neighbour("b")._replace(host=host), ticks=held.ticks + FAR_AHEAD)
+        backend.release(held)
+        claim_as(backend, neighbour("a")._replace(host=host), SHORT)
+        time.sleep(2 * SHORT)
+        assert not is_refused(backend, neighbour("b")._replace(host=host), ticks=0)
+
+    def test_ticks_that_cannot_be_of_the_same_boot_are_not_believed(self, backend: Backend) -> None:
+        """A machine that was brought back as it once was has them: nobody waits until they come again."""
+        ahead = claim_as(backend, neighbour("a"), HALF, ticks=FAR_AHEAD)
+        time.sleep(HALF)
+        assert is_refused(backend, neighbour("b"), ticks=ahead.ticks - ahead.length // 2)
+        assert not is_refused(backend, neighbour("b"), ticks=0)
+        # And one whose time is not over by the store's clock is not taken away either.
+        backend.release(claim_as(backend, neighbour("b")))
+        claim_as(backend, neighbour("a"), ticks=FAR_AHEAD)
+        assert is_refused(backend, neighbour("b"), ticks=0)
 
     @pytest.mark.parametrize("seconds", [0, -1.0, float("nan"), float("inf"), True])
     def test_a_length_that_is_none_is_refused(self, backend: Backend, seconds: float) -> None:

@@ -116,6 +116,7 @@ CREATE TABLE leases (
     since bigint NOT NULL,
     until bigint NOT NULL,
     length bigint NOT NULL,
+    ticks bigint NOT NULL,
     UNIQUE (name, epoch)
 ) WITH (fillfactor = 50);
 
@@ -259,11 +260,15 @@ END
 $$;
 
 -- Take a lease that nobody has, whose time is over, or whose epoch is the one that the caller knows to be of a dead
--- process; else say who has it. Too far in the future is over too: the clock was set back.
+-- process; else say who has it. Where the host says that both have the same boot clock (all but its name is equal), time
+-- is counted in its ticks, if they can be of that boot; else by the clock of the server, and too far in the future is over
+-- too: that clock was set back.
 CREATE FUNCTION claim(
-    version integer, wanted text, claimant text, place text, process bigint, began text, time_us bigint, dead bigint,
+    version integer, wanted text, claimant text, place text, process bigint, began text, time_us bigint, ticked bigint,
+    dead bigint,
     OUT is_taken boolean, OUT now bigint, OUT its_name text, OUT its_holder text, OUT its_host text, OUT its_pid bigint,
-    OUT its_started text, OUT its_epoch bigint, OUT its_since bigint, OUT its_until bigint, OUT its_length bigint
+    OUT its_started text, OUT its_epoch bigint, OUT its_since bigint, OUT its_until bigint, OUT its_length bigint,
+    OUT its_ticks bigint
 ) LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM enter(version);
@@ -273,19 +278,21 @@ BEGIN
     END IF;
     LOOP
         INSERT INTO leases AS l VALUES (wanted, claimant, place, process, began, nextval('lease_epochs'), now_us(),
-            now_us() + time_us, time_us)
+            now_us() + time_us, time_us, ticked)
             ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, host = excluded.host, pid = excluded.pid,
                 started = excluded.started, epoch = excluded.epoch, since = now_us(), until = now_us() + time_us,
-                length = time_us
-                WHERE l.holder = claimant OR l.epoch = dead OR l.until <= now_us()
-                    OR l.until - now_us() > 2 * l.length
+                length = time_us, ticks = ticked
+                WHERE l.holder = claimant OR l.epoch = dead OR CASE
+                    WHEN place LIKE '%/_%' AND substr(l.host, strpos(l.host, '/')) = substr(place, strpos(place, '/'))
+                        AND l.ticks - ticked <= l.length THEN l.ticks + l.length <= ticked
+                    ELSE l.until <= now_us() OR l.until - now_us() > 2 * l.length END
             RETURNING l.* INTO its_name, its_holder, its_host, its_pid, its_started, its_epoch, its_since, its_until,
-                its_length;
+                its_length, its_ticks;
         is_taken := FOUND;
         now := now_us();
         EXIT WHEN is_taken;
         SELECT l.* INTO its_name, its_holder, its_host, its_pid, its_started, its_epoch, its_since, its_until,
-            its_length FROM leases AS l WHERE l.name = wanted;
+            its_length, its_ticks FROM leases AS l WHERE l.name = wanted;
         -- Where it was given up in between, nobody has it.
         EXIT WHEN FOUND;
     END LOOP;

@@ -1,0 +1,60 @@
+"""A command that judges states for `holdfast bisect --run`: the state on its stdin, the answer in its exit code."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+SKIPPED = 125
+LAST = 127
+"""The last exit code that is an answer; more is a signal, or a command that wants the search to end."""
+
+
+class CommandStopped(Exception):  # noqa: N818 - it names what happened, and is shown
+    """The command did not answer."""
+
+
+def judged_by(command: str, timeout: float | None) -> Callable[[Any], Any]:
+    """A predicate that runs a command, which is the person's own and goes to the shell as it is."""
+
+    def judge(state: Any) -> Any:
+        from holdfast import Skip
+        from holdfast.store.tagging import tagged_json
+
+        code = _run(command, "".join(tagged_json(state)), timeout)
+        if code == SKIPPED:
+            return Skip
+        if not 0 <= code <= LAST:
+            raise CommandStopped(f"it was ended by signal {-code}" if code < 0 else f"it ended with {code}")
+        return code == 0
+
+    return judge
+
+
+def _run(command: str, text: str, timeout: float | None) -> int:
+    # Its output is talk, not data. A session of its own: what it started in turn ends with it.
+    child = subprocess.Popen(  # noqa: S602 - see above
+        command, shell=True, stdin=subprocess.PIPE, stdout=2, start_new_session=True
+    )
+    try:
+        child.communicate(text.encode("utf-8"), timeout=timeout)
+    except subprocess.TimeoutExpired:
+        raise CommandStopped(f"it took more than {timeout:g} s") from None
+    finally:
+        if child.poll() is None:
+            _end(child)
+    return child.returncode
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    # It may have ended by itself just now.
+    with suppress(ProcessLookupError, PermissionError):
+        if os.name == "posix":
+            os.killpg(child.pid, signal.SIGKILL)
+        else:
+            child.kill()
+    child.wait()

@@ -1,0 +1,226 @@
+"""`holdfast merge`: bring another line of work into the branch in use.
+
+What both changed is listed as conflicts, and nothing is written as long as one of them is open: exit code 5. People get
+what stood there before and what each side made of it. A pipe gets one conflict a line: path, kind, and the three values
+as JSON, with `-` for one that is not there. `--json` is one document with all of it.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from holdfast.cli._completing import RefArgument, complete_session
+from holdfast.cli._confirming import say_undo
+from holdfast.cli._group import HoldfastCommand
+from holdfast.cli._opening import missing_session, naming_candidates, open_existing, session_of
+from holdfast.cli._planning import dry_run_option, head_of, say_dry_run, say_plan, say_unseen
+from holdfast.cli._render import checkpoint_rows, data, json_text
+from holdfast.cli._settings import Settings, pass_settings
+from holdfast.cli._terminal import (
+    ellipsis_for,
+    escape_controls,
+    escape_field,
+    paint,
+    shorten,
+    terminal_width,
+)
+
+if TYPE_CHECKING:
+    from holdfast import Checkpoint, MergeConflict, MergeReport, Store
+
+HELP = """Bring REF, usually a branch, into the branch you are on.
+
+What only one side changed since they parted is taken from it. Where both changed the same, nothing is written until you
+say whose counts: for all with --ours or --theirs, for a part with --resolve.
+
+\b
+Examples:
+  holdfast merge risky-idea
+  holdfast merge risky-idea --dry-run
+  holdfast merge risky-idea --theirs
+  holdfast merge risky-idea --resolve messages=ours --resolve 'beliefs.*.confidence=theirs'
+"""
+
+_LEFT_OUT = "-"
+"""In a pipe: the place of a value that is not there; no JSON text is this."""
+_CONFLICT = 5
+_SIDES: tuple[Literal["base", "ours", "theirs"], ...] = ("base", "ours", "theirs")
+_STYLES = {"base": "dim", "ours": "green", "theirs": "cyan"}
+
+
+@click.command("merge", cls=HoldfastCommand, short_help="Bring another branch into this one", help=HELP)
+@click.argument("ref", type=RefArgument(), metavar="REF")
+@click.option(
+    "--ours", "side", flag_value="ours", help="Where both changed the same, take what this branch has"
+)
+@click.option("--theirs", "side", flag_value="theirs", help="Where both changed the same, take what REF has")
+@click.option(
+    "--resolve",
+    "rules",
+    multiple=True,
+    metavar="PATH=SIDE",
+    help="Take SIDE, ours or theirs, at PATH and in it; * is any step; can be repeated, the first that fits counts",
+)
+@click.option(
+    "--from-session", metavar="ID", shell_complete=complete_session, help="The session that REF is in"
+)
+@click.option("-m", "--message", default="", help="What happened; says what was merged unless given")
+@dry_run_option
+@pass_settings
+def command(
+    settings: Settings,
+    ref: str,
+    *,
+    side: Literal["ours", "theirs"] | None,
+    rules: Sequence[str],
+    from_session: str | None,
+    message: str,
+    dry_run: bool,
+) -> int:
+    """Merge, and print the row of the new checkpoint, or the conflicts."""
+    resolve = _resolve(side, rules)
+    with open_existing(settings) as store, naming_candidates(store, settings):
+        meant = ref if from_session is None else _elsewhere(store, from_session, ref)
+        session = session_of(store, settings)
+        report = session.merge(meant, resolve=resolve, message=message, dry_run=dry_run)
+        url = store.url
+    if settings.json:
+        _write_json(report, url, session.branch)
+    elif report.conflicts:
+        _tell_conflicts(settings, report)
+    else:
+        _tell(settings, report, session.branch)
+    return _CONFLICT if report.conflicts else 0
+
+
+def _resolve(side: Literal["ours", "theirs"] | None, rules: Iterable[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for rule in rules:
+        path, equals, chosen = rule.rpartition("=")
+        if not equals or chosen not in ("ours", "theirs"):
+            raise click.UsageError(f"--resolve takes PATH=ours or PATH=theirs, not {rule!r:.80}")
+        found.setdefault(path, chosen)
+    # A path that is empty stands for the whole state: it decides where no other does.
+    return found if side is None else {**found, "": side}
+
+
+def _elsewhere(store: Store, session: str, ref: str) -> Checkpoint:
+    if session not in (info.id for info in store.sessions()):
+        raise missing_session(store, session)
+    return store.session(session, branch=store.current_branch(session)).checkpoint(ref)
+
+
+def _tell(settings: Settings, report: MergeReport, branch: str) -> None:
+    ours, theirs = report.ours, report.theirs
+    place = f"session {ours.session}, branch {branch}"
+    if report.up_to_date:
+        say_plan(settings, f"{place}; it has all of {_name(theirs, ours)} already")
+    else:
+        how = (
+            "which went on alone" if report.fast_forward else f"both went on since {_name(report.base, ours)}"
+        )
+        summary = (
+            report.changes.summary() if report.changes is not None else ""
+        ) or "the state stays as it is"
+        say_plan(settings, f"{place}; {_name(theirs, ours)} comes in, {how}: {summary}")
+        say_unseen(settings, ours)
+    for conflict, how in report.resolved:
+        settings.say(escape_controls(f"{conflict.path or 'the whole state'} ({conflict.kind}): {how}"))
+    if report.dry_run:
+        say_dry_run(settings)
+        return
+    checkpoint_rows(settings, [report.checkpoint or ours])
+    if report.checkpoint is not None:
+        say_undo(settings)
+
+
+def _name(checkpoint: Checkpoint, home: Checkpoint) -> str:
+    if checkpoint.session != home.session:
+        return f"#{checkpoint.seq} of session {checkpoint.session}"
+    return f"#{checkpoint.seq} of {checkpoint.branch}"
+
+
+def _tell_conflicts(settings: Settings, report: MergeReport) -> None:
+    if settings.for_people():
+        _draw(settings, report.conflicts)
+    else:
+        for conflict in report.conflicts:
+            data("\t".join(_fields(conflict)))
+    number = len(report.conflicts)
+    settings.say(
+        f"{number} conflict{'' if number == 1 else 's'} between {_name(report.ours, report.ours)} and "
+        f"{escape_controls(_name(report.theirs, report.ours))}, so nothing was merged",
+        label="error: ",
+        style="red",
+    )
+    path = escape_controls(report.conflicts[0].path)
+    settings.say(
+        f"--ours or --theirs decides on all of them, --resolve {_quoted(f'{path}=theirs')} on one",
+        label="hint: ",
+    )
+
+
+def _quoted(text: str) -> str:
+    import shlex
+
+    return shlex.quote(text)
+
+
+def _draw(settings: Settings, conflicts: Iterable[MergeConflict]) -> None:
+    on, mark, width = settings.paints(sys.stdout), ellipsis_for(sys.stdout), terminal_width()
+    cut = False
+    for conflict in conflicts:
+        path = escape_controls(conflict.path or "the whole state")
+        data(f"{paint(path, 'bold', on=on)}  {paint(conflict.kind, 'yellow', on=on)}", color=on)
+        for side in _SIDES:
+            text = "(not there)" if conflict.encoded(side) is None else _one_line(conflict, side)
+            shown = shorten(text, max(width - 10, 20), mark=mark)
+            cut |= shown != text
+            data(f"  {paint(f'{side:<6}', _STYLES[side], on=on)}  {shown}", color=on)
+    if cut:
+        settings.say("long values are cut short; --json has all of them")
+
+
+def _fields(conflict: MergeConflict) -> Iterator[str]:
+    yield escape_field(conflict.path)
+    yield conflict.kind
+    for side in _SIDES:
+        absent = conflict.encoded(side) is None
+        yield _LEFT_OUT if absent else escape_field(_one_line(conflict, side))
+
+
+def _one_line(conflict: MergeConflict, side: Literal["base", "ours", "theirs"]) -> str:
+    from holdfast.cli._tagged import tagged_json
+
+    # Line ends between the tokens of JSON are only there to be looked at.
+    pieces = (
+        re.sub(r"^(,?)\n *", lambda found: found[1] and ", ", piece)
+        for piece in tagged_json(conflict.plain(side))
+    )
+    return "".join(pieces)
+
+
+def _write_json(report: MergeReport, url: str, branch: str) -> None:
+    from holdfast.cli._tagged import tagged_json
+
+    known = report.described()
+    plan = {
+        "session": report.ours.session,
+        "branch": branch,
+        **{side: known[side]["id"] for side in ("base", "ours", "theirs")},
+        "from_session": report.theirs.session,
+        **{name: known[name] for name in ("up_to_date", "fast_forward", "changes")},
+    }
+    changed = not report.up_to_date and not report.conflicts
+    head = head_of(url, plan, dry_run=report.dry_run, changed=changed) | {"checkpoint": known["checkpoint"]}
+    conflicts = tagged_json([each.described() for each in report.conflicts], depth=1)
+    resolved = tagged_json(
+        [{**each.conflict.described(), "how": each.how} for each in report.resolved], depth=1
+    )
+    body = ['\n  "conflicts": ', *conflicts, ',\n  "resolved": ', *resolved]
+    data("".join([json_text(head)[: -len("\n}")], ",", *body, "\n}"]))

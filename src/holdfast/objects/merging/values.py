@@ -1,0 +1,400 @@
+"""The three-way merge of values: the common ancestor and both sides, taken apart together.
+
+What one side left as it was becomes what the other made of it; what both made the same is that. Where both changed
+something, containers of the same kind are merged part by part, texts of several lines line by line, and anything else
+is a conflict. Every step waits on a stack of our own, as a generator: states may lie thousands of levels deep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator
+from typing import Any, Final
+
+from holdfast.objects import nodes, wire
+from holdfast.objects.codec import decode_value
+from holdfast.objects.diffing.change import PathStep
+from holdfast.objects.diffing.encoded import (
+    DICT,
+    LIST,
+    PAIRS,
+    RECORD,
+    SET,
+    Encoded,
+    Large,
+    Opened,
+    Value,
+    is_text,
+    open_value,
+    text_of,
+)
+from holdfast.objects.diffing.scanning import EXTENSION, head
+from holdfast.objects.diffing.stretches import Item, all_items, items_at_hand
+from holdfast.objects.merging import building
+from holdfast.objects.merging.conflict import ConflictKind, MergeConflict, MergeResolution
+from holdfast.objects.merging.extras import merge_set_names
+from holdfast.objects.merging.ordering import order_keys, order_named
+from holdfast.objects.merging.resolving import Resolver, answered
+from holdfast.objects.merging.rows import Appended, Stretch, join_appended, merge_rows
+from holdfast.objects.merging.texts import merge_lines
+from holdfast.objects.registry import TypeRegistry
+from holdfast.objects.verified import Read
+from holdfast.record import Record
+
+_NO_TYPES: Final = TypeRegistry()
+_NIL: Final = b"\xc0"
+_DICTS: Final = ((DICT,), (wire.PAIRS,))
+
+
+class Spot:
+    """Where something is, as a chain up to the whole state."""
+
+    __slots__ = ("parent", "step")
+
+    def __init__(self, parent: Spot | None = None, step: PathStep | None = None) -> None:
+        self.parent = parent
+        self.step = step
+
+    def steps(self) -> tuple[PathStep, ...]:
+        """The way from the whole state to here."""
+        found = []
+        spot: Spot | None = self
+        while spot is not None and spot.step is not None:
+            found.append(spot.step)
+            spot = spot.parent
+        return tuple(found[::-1])
+
+
+class Three(Record):
+    """A place in the three states, and what is there; None where nothing is."""
+
+    spot: Spot
+    base: Value | None
+    ours: Value | None
+    theirs: Value | None
+
+
+class _Parts(Record):
+    """The three sides of a place, taken apart; a base that is not there has no parts."""
+
+    base: Opened
+    ours: Opened
+    theirs: Opened
+
+
+_Work = Generator[Three, Value | None, Value | None]
+_Items = list[Value]
+
+
+class Merge:
+    """One merge of three states.
+
+    Args:
+        read: How chunks are fetched.
+        types: The classes that the values of conflicts may hold.
+        resolver: Who decides on conflicts.
+    """
+
+    def __init__(self, read: Read, types: TypeRegistry, resolver: Resolver) -> None:
+        self._read = read
+        self._types = types
+        self._resolver = resolver
+        self.conflicts: list[MergeConflict] = []
+        """Those that nobody decided on; our side stands in the result."""
+        self.resolved: list[MergeResolution] = []
+
+    def run(self, base: Value, ours: Value, theirs: Value) -> Value:
+        """The merged value."""
+        stack = [self._merged(Three(Spot(), base, ours, theirs))]
+        result: Value | None = None
+        while stack:
+            try:
+                inner = stack[-1].send(result)
+            except StopIteration as end:
+                stack.pop()
+                result = end.value
+            else:
+                stack.append(self._merged(inner))
+                result = None
+        assert result is not None
+        return result
+
+    def _merged(self, three: Three) -> _Work:
+        base, ours, theirs = three.base, three.ours, three.theirs
+        if _same(ours, theirs) or _same(base, theirs):
+            return ours
+        if _same(base, ours):
+            return theirs
+        if ours is None or theirs is None:
+            return self._conflict(three, "remove/edit" if ours is None else "edit/remove")
+        parts = self._opened(base, ours, theirs)
+        if parts is not None:
+            return (yield from self._by_parts(three, parts))
+        return self._as_wholes(three, base, ours, theirs)
+
+    def _as_wholes(self, three: Three, base: Value | None, ours: Value, theirs: Value) -> Value | None:
+        """What has no parts of its own, or not the same kind of parts."""
+        merged = self._text(base, ours, theirs)
+        if merged is not None:
+            return merged
+        if base is None:
+            return self._conflict(three, "add/add")
+        return self._conflict(three, "edit/edit" if self._sort(ours) == self._sort(theirs) else "type")
+
+    def _by_parts(self, three: Three, parts: _Parts) -> _Work:
+        shape = parts.ours.shape
+        if shape == LIST:
+            return (yield from self._row(three, parts))
+        if shape == SET:
+            return self._set(three, parts)
+        if shape == RECORD:
+            return (yield from self._record(three, parts))
+        if shape == PAIRS and not _distinct({key for each in parts for key in each.keys}):
+            # 1 and True are not the same, but a dict can have only one of them.
+            return self._conflict(three, _changed(three))
+        found = yield from self._mapping(three.spot, _key_step if shape == DICT else self._pair_step, parts)
+        return building.mapping_of(parts.ours.frame, found, self._read)
+
+    def _mapping(
+        self, spot: Spot, step: Callable[[Any], PathStep], parts: _Parts
+    ) -> Generator[Three, Value | None, dict[Any, Value]]:
+        base, ours, theirs = (dict(zip(each.keys, each.values, strict=True)) for each in parts)
+        found: dict[Any, Value] = {}
+        for key in order_keys(list(base), list(ours), list(theirs)):
+            inner = Three(Spot(spot, step(key)), base.get(key), ours.get(key), theirs.get(key))
+            value = yield inner
+            if value is not None:
+                found[key] = value
+        return found
+
+    def _record(self, three: Three, parts: _Parts) -> _Work:
+        fields = yield from self._mapping(three.spot, _field_step, parts)
+        base, ours, theirs = (each.extra or Encoded(_NIL) for each in parts)
+        extra: Value | None = merge_set_names(
+            (base, ours, theirs), [each.keys for each in parts], list(fields)
+        )
+        if extra is None:
+            extra = yield Three(Spot(three.spot, PathStep("extra", None)), base, ours, theirs)
+        assert extra is not None
+        return building.record_of(parts.ours.frame, fields, extra, self._read)
+
+    def _set(self, three: Three, parts: _Parts) -> Value | None:
+        base, ours, theirs = ({building.whole(each, self._read) for each in side.values} for side in parts)
+        members = (ours | (theirs - base)) - (base - theirs)
+        if not _distinct(members):
+            return self._conflict(three, _changed(three))
+        return building.set_of(parts.ours.frame, members)
+
+    def _row(self, three: Three, parts: _Parts) -> _Work:
+        frame = parts.ours.frame
+        lengths = {len(each.values) for each in parts}
+        if frame[0] == wire.TUPLE:
+            # A tuple is a record without names, rather than a row that grows.
+            if len(lengths) > 1:
+                return self._conflict(three, _changed(three))
+            values = yield from self._positions(three.spot, parts)
+        elif three.base is None or (frame[0] == wire.DEQUE and frame[1] != _NIL):
+            # Two lists that were made apart are not one; a deque that is full would drop what it has no room for.
+            return self._conflict(three, _changed(three))
+        else:
+            found = yield from self._items(three.spot, parts)
+            if found is None:
+                return self._conflict(three, "order")
+            values = found
+        return building.row_of(frame, values, self._read)
+
+    def _positions(self, spot: Spot, parts: _Parts) -> Generator[Three, Value | None, _Items]:
+        values: _Items = []
+        for at, three in enumerate(zip(*(each.values for each in parts), strict=True)):
+            value = yield Three(Spot(spot, PathStep("index", at)), *three)
+            assert value is not None
+            values.append(value)
+        return values
+
+    def _items(self, spot: Spot, parts: _Parts) -> Generator[Three, Value | None, _Items | None]:
+        rows = [[Item(at, value) for at, value in enumerate(each.values)] for each in parts]
+        names = [[self._identity(item.value) for item in row] for row in rows]
+        if all(None not in row and len(set(row)) == len(row) for row in names):
+            return (yield from self._named(spot, rows, names))
+        outcomes = merge_rows(*rows)
+        if outcomes is None:
+            return None
+        base, ours, theirs = ([item.value for item in row] for row in rows)
+        found: _Items = []
+        for each in outcomes:
+            if isinstance(each, Stretch):
+                found += self._stretch(spot, each, (base, ours, theirs))
+            elif isinstance(each, Appended):
+                found += yield from self._appended(spot, each, ours, theirs)
+            else:
+                at = each.ours if each.ours is not None else each.theirs
+                sides = (_at(base, each.base), _at(ours, each.ours), _at(theirs, each.theirs))
+                value = yield Three(Spot(spot, PathStep("index", at)), *sides)
+                found += [] if value is None else [value]
+        return found
+
+    def _named(
+        self, spot: Spot, rows: list[list[Item]], names: list[list[Any]]
+    ) -> Generator[Three, Value | None, _Items | None]:
+        """A list whose items all say who they are: each is merged with itself, wherever it stands."""
+        order = order_named(*names)
+        if order is None:
+            return None
+        base, ours, theirs = (dict(zip(ids, row, strict=True)) for ids, row in zip(names, rows, strict=True))
+        found: _Items = []
+        for name in order:
+            sides = [
+                None if (item := side.get(name)) is None else item.value for side in (base, ours, theirs)
+            ]
+            place = ours.get(name) or theirs.get(name)
+            if place is not None:
+                value = yield Three(Spot(spot, PathStep("index", place.at)), *sides)
+                found += [] if value is None else [value]
+        return found
+
+    def _appended(
+        self, spot: Spot, each: Appended, ours: _Items, theirs: _Items
+    ) -> Generator[Three, Value | None, _Items]:
+        mine, other = ours[each.ours :], theirs[each.theirs :]
+        names = [[self._identity(value) or value.token for value in row] for row in (mine, other)]
+        found: _Items = []
+        for left, right in join_appended(*names):
+            at = each.ours + left if left is not None else each.theirs + (right or 0)
+            value = yield Three(Spot(spot, PathStep("index", at)), None, _at(mine, left), _at(other, right))
+            found += [] if value is None else [value]
+        return found
+
+    def _stretch(self, spot: Spot, stretch: Stretch, rows: Iterable[_Items]) -> _Items:
+        parts = [row[slice(*ends)] for row, ends in zip(rows, stretch, strict=True)]
+        start, stop = stretch.ours
+        place = Spot(spot, PathStep("index", f"{start}:{stop}"))
+        lists = (building.list_of(part, self._read) for part in parts)
+        decided = self._conflict(Three(place, *lists), "edit/edit" if parts[0] else "add/add")
+        assert isinstance(decided, Encoded)
+        return [*decided.parts()]
+
+    def _text(self, base: Value | None, ours: Value, theirs: Value) -> Value | None:
+        """Texts of several lines, where both sides changed others; None where it is anything else."""
+        if base is None:
+            return None
+        three = [self._whole(each) for each in (base, ours, theirs)]
+        if not all(map(is_text, three)):
+            return None
+        texts = [text_of(each) for each in three]
+        merged = merge_lines(*texts) if "\n" in texts[0] else None
+        return None if merged is None else building.text_of(merged)
+
+    def _opened(self, base: Value | None, ours: Value, theirs: Value) -> _Parts | None:
+        """The three taken apart; None where they are not containers of one kind."""
+        three = [self._open(each) for each in (base, ours, theirs) if each is not None]
+        if all(each is not None and each.frame in _DICTS for each in three) and len({*_frames(three)}) > 1:
+            # With one key that is no text, a dict is encoded in another way; it is still a dict.
+            three = [each and _by_encoded_keys(each) for each in three]
+        opened = [each for each in three if each is not None]
+        if len(opened) < len(three) or len({*_frames(opened)}) > 1:
+            return None
+        first = opened[0]
+        return _Parts(*([] if base is not None else [Opened(first.shape, first.frame, [])]), *opened)
+
+    def _open(self, value: Value) -> Opened | None:
+        if isinstance(value, Large) and value.node.kind != nodes.RAW:
+            items = all_items(value, value.node.kind, self._read)
+            values: list[Any] = [item.value for item in items]
+            if value.node.kind == nodes.LIST:
+                return Opened(LIST, (LIST,), values)
+            return Opened(DICT, (DICT,), values, [item.key for item in items])
+        return open_value(self._whole(value))
+
+    def _whole(self, value: Value) -> Encoded:
+        # The same object where there is one: it knows what was found out when something around it was opened.
+        return value if isinstance(value, Encoded) else Encoded(building.whole(value, self._read))
+
+    def _identity(self, value: Value) -> bytes | None:
+        """The `id` of an item, where it has one that can tell it from others."""
+        if isinstance(value, Large):
+            # The end of a large dict is at hand, and is looked at before the rest is read.
+            is_dict = value.node.kind == nodes.DICT
+            found = [item.value for item in items_at_hand(value) if item.key == "id"] if is_dict else []
+            if found:
+                return _as_name(found[0])
+        opened = self._open(value)
+        if opened is None or opened.shape not in (DICT, RECORD) or "id" not in opened.keys:
+            return None
+        return _as_name(opened.values[opened.keys.index("id")])
+
+    def _sort(self, value: Value) -> Any:
+        """What a value is, as far as it matters to whoever looks at a conflict: its type."""
+        if isinstance(value, Large) and value.node.kind != nodes.RAW:
+            return type({nodes.LIST: [], nodes.DICT: {}}[value.node.kind])
+        data = building.whole(value, self._read)
+        kind, _, content = head(data, 0)
+        if kind == EXTENSION:
+            opened = open_value(Encoded(data))
+            return data[content - 1], opened and opened.frame[:2]
+        return type(decode_value(data, _NO_TYPES))
+
+    def _pair_step(self, key: bytes) -> PathStep:
+        return PathStep("key", decode_value(key, self._types))
+
+    def _conflict(self, three: Three, kind: ConflictKind) -> Value | None:
+        """What is decided on a conflict; our side where nothing is."""
+        sides = (three.base, three.ours, three.theirs)
+        base, ours, theirs = (None if each is None else building.whole(each, self._read) for each in sides)
+        # The same value may stand as a tree on one side and whole on the other.
+        if theirs in (ours, base):
+            return three.ours
+        if ours == base:
+            return three.theirs
+        conflict = MergeConflict(kind, three.spot.steps(), (base, ours, theirs), self._types)
+        answer = self._resolver.decide(conflict)
+        if answer is None:
+            self.conflicts.append(conflict)
+            return three.ours
+        self.resolved.append(MergeResolution(conflict, answer.how))
+        return answered(answer)
+
+
+def _same(one: Value | None, other: Value | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return one.token == other.token
+
+
+def _frames(opened: Iterable[Opened | None]) -> Iterator[tuple[Any, ...]]:
+    return (each.frame for each in opened if each is not None)
+
+
+def _by_encoded_keys(opened: Opened) -> Opened:
+    if opened.shape == PAIRS:
+        return opened
+    keys = [building.text_of(key).data for key in opened.keys]
+    return Opened(PAIRS, (wire.PAIRS,), opened.values, keys)
+
+
+def _changed(three: Three) -> ConflictKind:
+    return "add/add" if three.base is None else "edit/edit"
+
+
+def _at(row: _Items, at: int | None) -> Value | None:
+    return None if at is None else row[at]
+
+
+def _as_name(value: Value) -> bytes | None:
+    if not isinstance(value, Encoded):
+        return None
+    mark = value.data[0]
+    is_number = mark < 0x80 or 0xCA <= mark <= 0xD3 or mark >= 0xE0
+    return value.data if is_number or is_text(value) else None
+
+
+def _distinct(encoded: Iterable[bytes]) -> bool:
+    """Whether members or keys are still different from each other once they are decoded."""
+    decoded = [decode_value(each, _NO_TYPES) for each in encoded]
+    return len(set(decoded)) == len(decoded)
+
+
+def _key_step(key: Any) -> PathStep:
+    return PathStep("key", key)
+
+
+def _field_step(name: Any) -> PathStep:
+    return PathStep("field", name)

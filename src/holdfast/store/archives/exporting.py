@@ -1,0 +1,231 @@
+"""export: checkpoints of a session as files.
+
+What is to be written is chosen in one view of the store; states are read in pages (`loading.StatePages`), each written
+and let go before the next, so that memory holds the largest of them and no more. A file appears whole or not at all: it
+is written beside its place and renamed. Only JSON Lines grow in place, a line at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+from holdfast.errors import ErrorCode, InvalidInputError
+from holdfast.history.checkpoint import Checkpoint
+from holdfast.history.heads import missing_head
+from holdfast.history.refs import is_range, resolve_range
+from holdfast.objects.registry import TypeRegistry
+from holdfast.record import Record
+from holdfast.storage.ports import Reader
+from holdfast.storage.records import CheckpointRow, Query, SessionRow
+from holdfast.store.archives.envelope import SessionHeader
+from holdfast.store.archives.files import Appended, Replaced, check_free, file_name, joined, lines_in
+from holdfast.store.archives.report import ExportReport
+from holdfast.store.archives.writing import checkpoint_text, header_text
+from holdfast.store.loading import EachState, StatePages
+from holdfast.store.place import Place, session_of
+from holdfast.store.rereading import read_again
+
+Ref = str | Checkpoint
+
+FORMATS: Final = ("json", "json.gz", "jsonl", "jsonl.gz", "html")
+IN_A_FOLDER: Final = ("json", "json.gz")
+
+
+class _Chosen(Record):
+    """What is to be exported, from one view."""
+
+    rows: tuple[CheckpointRow, ...]
+    owner: SessionRow
+    header: SessionHeader | None
+
+
+def export(
+    place: Place,
+    refs: Ref | Iterable[Ref],
+    target: str | Path | BinaryIO,
+    *,
+    format: str | None,  # noqa: A002 - the word of the public contract
+    session: bool,
+    force: bool,
+) -> ExportReport:
+    """Write checkpoints to where they are wanted; see `Session.export`."""
+    wanted = (refs,) if isinstance(refs, str | Checkpoint) else tuple(refs)
+    if not isinstance(target, str | Path):
+        chosen = read_again(partial(_choose, place, wanted, whole=session))
+        return _to_stream(place, chosen, target, format)
+    path = Path(target)
+    kind = _format(path, str(target), format, whole=session)
+    chosen = read_again(partial(_choose, place, wanted, whole=session))
+    if kind in IN_A_FOLDER and _is_folder(path, str(target)):
+        return export_to_folder(place, chosen.rows, chosen.owner, path, kind)
+    if kind == "html":
+        return _to_page(place, chosen, path, force=force)
+    if kind in ("json", "json.gz"):
+        if len(chosen.rows) != 1:
+            raise _bad(
+                f"{len(chosen.rows)} checkpoints do not go into one {kind} file",
+                "give a folder (a path that ends with /), or a .jsonl file",
+            )
+        return _to_file(place, chosen, path, zipped=kind.endswith(".gz"), force=force)
+    if session or kind == "jsonl.gz":
+        return _to_file(place, chosen, path, zipped=kind.endswith(".gz"), force=force, one_line=True)
+    return append(place, chosen.rows, chosen.owner, path)
+
+
+def export_to_folder(
+    place: Place, rows: Iterable[CheckpointRow], owner: SessionRow, folder: Path, kind: str
+) -> ExportReport:
+    """One file a checkpoint, named by its time and the first digits of its id."""
+    rows = tuple(rows)
+    names: list[str] = []
+    size = written = 0
+    for row, state in _states(place, rows, owner):
+        path = folder / file_name(folder, row, kind)
+        text = checkpoint_text(row, owner, state, one_line=False)
+        done = Replaced(path, zipped=kind.endswith(".gz")).write(text, only_if_new=True)
+        names.append(str(path))
+        size += done.bytes
+        written += done.bytes > 0
+    return ExportReport(written, tuple(names), size)
+
+
+def append(
+    place: Place, rows: Iterable[CheckpointRow], owner: SessionRow, path: Path, *, known: bool = False
+) -> ExportReport:
+    """Add lines to a file of JSON Lines; a checkpoint that it has already is passed over.
+
+    Args:
+        place: The store.
+        rows: The checkpoints.
+        owner: Their session.
+        path: The file, made where there is none.
+        known: The caller knows that none of them is in the file.
+    """
+    there = set() if known else {each.id for each in lines_in(path)}
+    new = tuple(row for row in rows if row.id.hex() not in there)
+    size = 0
+    with Appended(path) as file:
+        for row, state in _states(place, new, owner):
+            size += file.add(checkpoint_text(row, owner, state, one_line=True))
+    return ExportReport(len(new), (str(path),), size)
+
+
+def _to_file(
+    place: Place, chosen: _Chosen, path: Path, *, zipped: bool, force: bool, one_line: bool = False
+) -> ExportReport:
+    check_free(path, force=force)
+    done = Replaced(path, zipped=zipped).write(_text(place, chosen, one_line=one_line))
+    return ExportReport(len(chosen.rows), (str(path),), done.bytes)
+
+
+def _to_page(place: Place, chosen: _Chosen, path: Path, *, force: bool) -> ExportReport:
+    # Only a page needs it, and what it takes to compare states.
+    from holdfast.store.archives.page import page_text
+
+    check_free(path, force=force)
+    with place.backend.reader() as reader:
+        heads = {each.name: each.head for each in reader.branches(chosen.owner.id)}
+    rows = sorted(chosen.rows, key=lambda row: row.seq, reverse=True)
+    text = page_text(place, chosen.owner, heads, _states(place, rows, chosen.owner))
+    done = Replaced(path, zipped=False).write(text)
+    return ExportReport(len(rows), (str(path),), done.bytes)
+
+
+def _to_stream(place: Place, chosen: _Chosen, stream: BinaryIO, kind: str | None) -> ExportReport:
+    if not hasattr(stream, "write"):
+        raise _bad(
+            f"nothing can be exported to a {type(stream).__name__}",
+            "pass a path, or a file opened to write bytes",
+        )
+    one_line = chosen.header is not None or len(chosen.rows) != 1 or (kind or "json").startswith("jsonl")
+    if kind not in (None, "json", "jsonl") or (kind == "json" and one_line):
+        raise _bad(
+            f"a stream cannot be given {kind!r}", "a stream is given json, or jsonl for many; name a file"
+        )
+    size = 0
+    for piece in joined(_text(place, chosen, one_line=one_line)):
+        stream.write(piece)
+        size += len(piece)
+    return ExportReport(len(chosen.rows), (), size)
+
+
+def _text(place: Place, chosen: _Chosen, *, one_line: bool) -> Iterator[str]:
+    if chosen.header is not None:
+        yield from header_text(chosen.header)
+    for row, state in _states(place, chosen.rows, chosen.owner):
+        yield from checkpoint_text(row, chosen.owner, state, one_line=one_line)
+
+
+def _states(
+    place: Place, rows: Iterable[CheckpointRow], owner: SessionRow
+) -> Iterator[tuple[CheckpointRow, Any]]:
+    """Each row with what is stored of its state: no class is asked for, and none is needed."""
+    rows = tuple(rows)
+    states = EachState(StatePages(place.backend, TypeRegistry(), (Checkpoint(row, owner) for row in rows)))
+    for row in rows:
+        yield row, next(states)
+
+
+def _choose(place: Place, refs: tuple[Ref, ...], *, whole: bool) -> _Chosen:
+    session = place.claim.session
+    with place.backend.reader() as reader:
+        owner = reader.session(session)
+        if owner is None:
+            missing_head(reader, session, place.branch)
+        if whole:
+            rows = tuple(_every(reader, session))
+            heads = {each.name: each.head for each in reader.branches(session)}
+            current = owner.current if owner.current in heads else next(iter(heads), owner.current)
+            header = SessionHeader(session, owner.agent, owner.project, current, heads, len(rows))
+            return _Chosen(rows, owner, header)
+        found = {row.id: row for ref in refs for row in _named(place, reader, ref)}
+        rows = tuple(sorted(found.values(), key=lambda row: row.seq))
+        if not rows:
+            raise _bad("there is nothing to export", "name a checkpoint, or a range that has some")
+        return _Chosen(rows, session_of(reader, rows[0]), None)
+
+
+def _named(place: Place, reader: Reader, ref: Ref) -> Iterable[CheckpointRow]:
+    if isinstance(ref, str) and is_range(ref):
+        return resolve_range(reader, place.claim.session, place.branch, ref, now=place.clock())
+    return (place.find(reader, ref),)
+
+
+def _every(reader: Reader, session: str) -> Iterator[CheckpointRow]:
+    last = 0
+    while page := reader.checkpoints(Query(session=session, oldest_first=True, after_seq=last, limit=1000)):
+        yield from page
+        last = page[-1].seq
+
+
+def _is_folder(path: Path, given: str) -> bool:
+    return given.endswith(("/", "\\")) or path.is_dir()
+
+
+def _format(path: Path, given: str, wanted: str | None, *, whole: bool) -> str:
+    if wanted is not None and wanted not in FORMATS:
+        raise _bad(f"format cannot be {wanted!r}", f"use one of: {', '.join(FORMATS)}")
+    if _is_folder(path, given):
+        if whole or (wanted or "json") not in IN_A_FOLDER:
+            raise _bad(
+                "a folder is given one file a checkpoint", "use json or json.gz; name a file for the rest"
+            )
+        return wanted or "json.gz"
+    found: str | None = next(
+        (each for each in sorted(FORMATS, key=len, reverse=True) if path.name.endswith(f".{each}")), None
+    )
+    kind = wanted or found
+    if kind is None:
+        raise _bad(
+            f"{path.name!r} does not say what to write", f"end the name with one of: .{', .'.join(FORMATS)}"
+        )
+    if whole and kind in IN_A_FOLDER:
+        raise _bad(f"a whole session does not go into a {kind} file", "use .jsonl, .jsonl.gz or .html")
+    return kind
+
+
+def _bad(message: str, hint: str) -> InvalidInputError:
+    return InvalidInputError(message, code=ErrorCode.BAD_ARGUMENT, hint=hint)

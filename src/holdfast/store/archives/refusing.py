@@ -1,0 +1,61 @@
+"""Why an archive is refused: one error for each reason, with the file and the line it is about."""
+
+from __future__ import annotations
+
+from holdfast.errors import ErrorCode, IntegrityError, InvalidInputError, UnsupportedError
+
+_ANEW = "export it again, or get the file anew from where it came from"
+
+
+def malformed(where: str, reason: str, why: str, hint: str = _ANEW) -> InvalidInputError:
+    """What is there is no archive of ours, nor one that we can read.
+
+    Args:
+        where: The file, and the line where there are several.
+        reason: One word for programs.
+        why: What is wrong, for people; the end of a sentence.
+        hint: What to do.
+    """
+    return InvalidInputError(
+        f"{where} cannot be imported: {why}",
+        code=ErrorCode.ARCHIVE_MALFORMED,
+        hint=hint,
+        file=where,
+        reason=reason,
+    )
+
+
+def too_large(where: str, reason: str, why: str, limit: str) -> InvalidInputError:
+    """There is more of something than the limits allow; `limit` is the field of ArchiveLimits that decides."""
+    return InvalidInputError(
+        f"{where} cannot be imported: {why}",
+        code=ErrorCode.ARCHIVE_TOO_LARGE,
+        hint=f"if you trust it, raise the limit: store.import_(..., limits=ArchiveLimits({limit}=...))",
+        file=where,
+        reason=reason,
+    )
+
+
+def damaged(where: str, reason: str, why: str) -> IntegrityError:
+    """It does not fit its own hashes."""
+    return IntegrityError(
+        f"{where} was changed since it was written: {why}",
+        code=ErrorCode.ARCHIVE_DAMAGED,
+        hint=_ANEW,
+        file=where,
+        reason=reason,
+    )
+
+
+def wrong_version(where: str, found: object, newest: int) -> UnsupportedError:
+    """A format of archives that this program does not read."""
+    code, hint = ErrorCode.FORMAT_TOO_OLD, "export it again with the program that it came from"
+    if type(found) is int and found > newest:
+        code, hint = ErrorCode.FORMAT_TOO_NEW, "upgrade holdfast: a newer version wrote it"
+    return UnsupportedError(
+        f"{where} has version {found!r:.40} of the archive format; this program reads up to {newest}",
+        code=code,
+        hint=hint,
+        file=where,
+        reason="version",
+    )

@@ -1,0 +1,272 @@
+"""Merging: two checkpoints, the one that both come from, and a new one that has both as its parents.
+
+Everything is worked out from one view of the store and written as one operation, so that `undo` takes it back. Where
+nothing has to be merged, nothing is read: a side that did not change since the common ancestor has its root. Functions
+that decide on conflicts are asked when the view has ended; then the merge is worked out again, with their answers.
+
+The merged state is put together in its encoded form. It is decoded once, without any class, to be cut into chunks.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NoReturn
+
+from holdfast.errors import ConflictError, ErrorCode, NotFoundError
+from holdfast.history import jsontext
+from holdfast.history.checkpoint import Checkpoint
+from holdfast.history.heads import get_head
+from holdfast.history.identity import checkpoint_id
+from holdfast.history.meeting import find_meeting
+from holdfast.history.names import check_tags
+from holdfast.history.refs import resolve as resolve_ref
+from holdfast.objects.codec import decode_value
+from holdfast.objects.diffing.change import PathStep
+from holdfast.objects.diffing.diff import Diff
+from holdfast.objects.diffing.states import changes_of_roots
+from holdfast.objects.merging.conflict import MergeConflict, MergeResolution
+from holdfast.objects.merging.resolving import Resolve, Resolver
+from holdfast.objects.merging.states import MergedState, merge_roots
+from holdfast.objects.registry import TypeRegistry
+from holdfast.objects.state import encode_state
+from holdfast.objects.tagged import json_form
+from holdfast.record import Record
+from holdfast.storage.ports import Reader
+from holdfast.storage.records import CheckpointId, CheckpointRow, ChunkHash, Move, NewChunk, SessionRow
+from holdfast.store.changing import OperationPlan, carry_out
+from holdfast.store.composition import Composition
+from holdfast.store.draft import check_message
+from holdfast.store.place import Place, session_of
+from holdfast.store.saving import Expectation, Unset
+
+
+class MergeReport(Record):
+    """What a merge did, or why it did nothing."""
+
+    base: Checkpoint
+    """The newest checkpoint that both sides come from."""
+    ours: Checkpoint
+    """The head of the branch in use, as it was."""
+    theirs: Checkpoint
+    """What was merged into it."""
+    checkpoint: Checkpoint | None = None
+    """The merge checkpoint; None where nothing was written."""
+    conflicts: tuple[MergeConflict, ...] = ()
+    """What nobody decided on. As long as there is one, nothing is written."""
+    resolved: tuple[MergeResolution, ...] = ()
+    """The conflicts that were decided, and how."""
+    up_to_date: bool = False
+    """Ours has all that theirs has: there was nothing to do."""
+    fast_forward: bool = False
+    """Ours has not gone on since the base: the merged state is theirs."""
+    dry_run: bool = False
+    """Nothing was to be written."""
+    changes: Diff | None = None
+    """What the merge changes in our state; None where there are conflicts."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as plain data for JSON; values of conflicts in tagged JSON."""
+        return {
+            **self.described(),
+            "conflicts": [json_form(each.described()) for each in self.conflicts],
+            "resolved": [json_form(each.conflict.described()) | {"how": each.how} for each in self.resolved],
+        }
+
+    def described(self) -> dict[str, Any]:
+        """The same without the values of conflicts."""
+        return {
+            "base": self.base.to_dict(),
+            "ours": self.ours.to_dict(),
+            "theirs": self.theirs.to_dict(),
+            "checkpoint": None if self.checkpoint is None else self.checkpoint.to_dict(),
+            "up_to_date": self.up_to_date,
+            "fast_forward": self.fast_forward,
+            "dry_run": self.dry_run,
+            "changes": None
+            if self.changes is None
+            else {"summary": self.changes.summary(), "stat": self.changes.stat().to_dict()},
+        }
+
+
+class Wanted(Record):
+    """What the caller of a merge said, checked."""
+
+    ref: str | Checkpoint
+    message: str
+    tags: tuple[str, ...]
+    dry_run: bool
+
+
+def check_wanted(ref: str | Checkpoint, message: str, tags: Iterable[str], *, dry_run: bool) -> Wanted:
+    """Check what can be checked before anything is read."""
+    return Wanted(ref, check_message(message), () if tags == () else check_tags(tags), dry_run)
+
+
+def merge(
+    place: Place, parts: Composition, expected: Expectation, wanted: Wanted, resolve: Resolve
+) -> MergeReport:
+    """Merge a checkpoint into the branch in use.
+
+    Raises:
+        ConflictError: The branch moved since its writer saw it.
+        NotFoundError: The ref names nothing, or both have nothing in common (`no-common-ancestor`).
+    """
+    resolver = Resolver(resolve, parts.types)
+    meant = wanted.ref
+
+    def work(reader: Reader, owner: SessionRow) -> tuple[OperationPlan | None, MergeReport]:
+        nonlocal meant
+        resolver.begin()
+        ours = get_head(reader, owner.id, place.branch)
+        if not isinstance(expected, Unset) and expected != ours.id:
+            raise ConflictError.branch_moved(owner.id, place.branch, expected=expected, actual=ours.id)
+        theirs = _find(place, reader, meant)
+        home = session_of(reader, theirs)
+        # A branch may be at another checkpoint in the next round; the one that was meant is this.
+        meant = Checkpoint(theirs, home)
+        base = find_meeting(reader, ours, theirs)
+        if base is None:
+            _refuse_strangers(ours, theirs)
+        sides = _Sides(base, ours, theirs)
+        report = MergeReport(
+            base=Checkpoint(base, session_of(reader, base)),
+            ours=Checkpoint(ours, owner),
+            theirs=meant,
+            dry_run=wanted.dry_run,
+        )
+        if base.id == theirs.id:
+            return None, report._replace(up_to_date=True)
+        message = wanted.message or _told(reader, owner, wanted.ref, theirs)
+        return _work_out(reader, place, parts, sides, report, wanted._replace(message=message), resolver)
+
+    while True:
+        done = carry_out(place, work)
+        if not resolver.ask():
+            break
+    made = done.made
+    return done.found if made is None else done.found._replace(checkpoint=Checkpoint(made, done.session))
+
+
+class _Sides(Record):
+    base: CheckpointRow
+    ours: CheckpointRow
+    theirs: CheckpointRow
+
+
+class _Written(Record):
+    """The merged state, as far as it is not in the store yet."""
+
+    root: ChunkHash
+    size_bytes: int
+    chunks: Sequence[NewChunk] = ()
+    relies_on: CheckpointId | None = None
+
+
+def _work_out(
+    reader: Reader,
+    place: Place,
+    parts: Composition,
+    sides: _Sides,
+    report: MergeReport,
+    wanted: Wanted,
+    resolver: Resolver,
+) -> tuple[OperationPlan | None, MergeReport]:
+    base, ours, theirs = (each.root for each in sides)
+    merged = merge_roots(base, ours, theirs, reader.chunks, parts.types, resolver)
+    report = report._replace(
+        conflicts=merged.conflicts,
+        resolved=merged.resolved,
+        fast_forward=sides.base.id == sides.ours.id,
+    )
+    if merged.conflicts:
+        return None, report
+    written = _written(sides, merged, parts)
+    report = report._replace(changes=_changes(reader, ours, written, parts.types))
+    if wanted.dry_run:
+        return None, report
+    made = _row(place, sides, written, wanted)
+    move = Move(place.branch, expected=sides.ours.id, head=made.id)
+    plan = OperationPlan("merge", moves=[move], made=made, relies_on=written.relies_on, chunks=written.chunks)
+    return plan, report
+
+
+def _written(sides: _Sides, merged: MergedState, parts: Composition) -> _Written:
+    if merged.root is not None:
+        # All of it is in the store, as the state of one side.
+        side = sides.theirs if merged.root == sides.theirs.root else sides.ours
+        return _Written(side.root, side.size_bytes, relies_on=side.id)
+    # Objects stay what is stored of them: no class has to be known to carry them over.
+    plain = TypeRegistry()
+    encoded = encode_state(decode_value(merged.data, plain), plain, cuts=parts.cuts)
+    return _Written(encoded.root, encoded.size_bytes, encoded.chunks)
+
+
+def _changes(reader: Reader, ours: ChunkHash, written: _Written, types: TypeRegistry) -> Diff:
+    new = {chunk.hash: chunk for chunk in written.chunks}
+
+    def read(names: Iterable[ChunkHash]) -> Mapping[ChunkHash, bytes]:
+        names = list(names)
+        found = dict(reader.chunks([name for name in names if name not in new]))
+        return found | {name: new[name].data for name in names if name in new}
+
+    return Diff(changes_of_roots(ours, written.root, read, types, whole=True), _nothing_left)
+
+
+def _nothing_left(steps: tuple[PathStep, ...]) -> NoReturn:
+    raise AssertionError(f"texts were read whole, and {steps} was asked for")
+
+
+def _row(place: Place, sides: _Sides, written: _Written, wanted: Wanted) -> CheckpointRow:
+    _, ours, theirs = sides
+    row = CheckpointRow(
+        id=CheckpointId(b""),
+        session=place.claim.session,
+        branch=place.branch,
+        parents=(ours.id, theirs.id),
+        root=written.root,
+        # A clock that went back must not put a child before either of its parents.
+        created_at=max(place.clock(), ours.created_at + 1, theirs.created_at + 1),
+        trigger="merge",
+        status=ours.status,
+        step=ours.step,
+        message=wanted.message,
+        metadata=jsontext.dump({"merge_base": sides.base.id.hex(), "merged_from": theirs.id.hex()}),
+        tokens=ours.tokens,
+        cost_usd=ours.cost_usd,
+        duration_ms=ours.duration_ms,
+        app_version=place.app_version,
+        # Two merges of the same checkpoints in the same microsecond are still two checkpoints.
+        nonce=os.urandom(16),
+        key=None,
+        size_bytes=written.size_bytes,
+        prev=ours.id,
+        tags=wanted.tags,
+    )
+    return row._replace(id=checkpoint_id(row))
+
+
+def _find(place: Place, reader: Reader, ref: str | Checkpoint) -> CheckpointRow:
+    if isinstance(ref, Checkpoint):
+        return resolve_ref(reader, ref.session, ref.branch, ref, now=place.clock())
+    return place.find(reader, ref)
+
+
+def _told(reader: Reader, owner: SessionRow, ref: str | Checkpoint, theirs: CheckpointRow) -> str:
+    """What was merged, as people call it."""
+    if theirs.session != owner.id:
+        return f"merge of #{theirs.seq} of session {theirs.session!r}"
+    if isinstance(ref, str) and reader.branch(owner.id, ref) is not None:
+        return f"merge of branch {ref!r} at #{theirs.seq}"
+    return f"merge of #{theirs.seq}"
+
+
+def _refuse_strangers(ours: CheckpointRow, theirs: CheckpointRow) -> NoReturn:
+    where = "" if ours.session == theirs.session else f" of session {theirs.session!r}"
+    raise NotFoundError(
+        f"#{theirs.seq}{where} and #{ours.seq} of session {ours.session!r} have no checkpoint in common",
+        code=ErrorCode.NO_COMMON_ANCESTOR,
+        hint="only lines that began as one can be merged: branches of a session, and forks of it in other sessions",
+        session=ours.session,
+        checkpoint=theirs.id.hex(),
+    )

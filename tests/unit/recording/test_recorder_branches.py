@@ -1,0 +1,186 @@
+"""Forks and rollbacks of a recorder: the next start goes on where the last one was, and people are taken along."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+import holdfast
+from holdfast import AsyncRecorder, Recorder, every
+from holdfast.backends.memory import MemoryBackend
+from holdfast.testing.faults import Fault, FaultyBackend
+
+
+class Part:
+    value = 0
+
+    def snapshot(self):
+        return {"value": self.value}
+
+    def restore(self, value):
+        self.value = value["value"]
+
+
+@pytest.fixture
+def store():
+    with holdfast.open("memory:") as store:
+        yield store
+
+
+def started(store, **session):
+    part = Part()
+    return Recorder(store.session("s", **session), trigger=every(steps=1)).connect("part", part), part
+
+
+def forked(store):
+    """A recorder that somebody saved beside, and that has gone on since."""
+    recorder, part = started(store)
+    recorder.step(0)
+    store.session("s").save({"by": "hand"})
+    for part.value in range(1, 4):
+        recorder.step(part.value)
+    return recorder
+
+
+def test_after_a_fork_the_next_start_goes_on_there(store):
+    assert forked(store).session.branch == "main-1"
+
+    again, part = started(store)
+    report = again.resume()
+
+    assert (part.value, report.checkpoint.step, again.session.branch) == (3, 3, "main-1")
+    assert report.newer_branches == ()
+    assert store.current_branch("s") == "main-1"
+    assert again.step().branch == "main-1"
+
+
+def test_a_plain_session_is_on_main_as_ever(store):
+    forked(store)
+    assert store.session("s").branch == "main"
+    assert store.session("s").load() == {"by": "hand"}
+
+
+def test_the_fork_and_the_switch_are_one_commit():
+    commits = []
+    backend = FaultyBackend(
+        MemoryBackend(), [Fault("commit", nth=None, before=lambda: commits.append(store.current_branch("s")))]
+    )
+    store = holdfast.Store(backend)
+    recorder, _ = started(store)
+    recorder.step(0)
+    store.session("s").save({"by": "hand"})
+    commits.clear()
+
+    recorder.step(1)
+
+    # The first was refused, because the branch had moved; before the second nobody was taken along.
+    assert commits == ["main", "main"]
+    assert store.current_branch("s") == "main-1"
+
+
+def test_after_a_rollback_the_next_start_goes_on_from_what_was_mended(store):
+    recorder, part = started(store)
+    for part.value in range(5):
+        recorder.step(part.value)
+    told = []
+    recorder.events.subscribe("*", lambda event: told.append((event.type, getattr(event, "forked", None))))
+    recorder.resume("@~2")
+    for part.value in (10, 11):
+        recorder.step()
+    assert recorder.events.flush(5)
+
+    assert told == [
+        ("checkpoint.restored", None),
+        ("checkpoint.created", False),
+        ("checkpoint.created", False),
+    ]
+    assert store.metrics().checkpoint_conflict_count == 0
+    again, mended = started(store)
+    assert again.resume().checkpoint.branch == "main-1"
+    assert mended.value == 11
+
+
+def test_a_fork_that_nobody_wanted_is_told_and_counted(store):
+    recorder, _ = started(store)
+    told = []
+    recorder.events.subscribe("recorder.forked", told.append)
+    recorder.step(0)
+    store.session("s").save({"by": "hand"})
+    recorder.step(1)
+    assert recorder.events.flush(5)
+
+    assert [each.branch for each in told] == ["main-1"]
+    assert store.metrics().checkpoint_conflict_count == 1
+
+
+def test_people_who_went_elsewhere_stay_there(store):
+    recorder, _ = started(store)
+    recorder.step(0)
+    store.session("s").fork("@", "idea")
+    store.session("s").switch("idea", remember=True)
+    store.session("s").save({"by": "hand"})
+
+    assert recorder.step(1).branch == "main-1"
+
+    assert store.current_branch("s") == "idea"
+
+
+def test_a_session_that_names_a_branch_is_taken_at_its_word(store):
+    idea = store.session("s")
+    idea.save({"by": "hand"})
+    idea.fork("@", "idea")
+    recorder, _ = started(store)
+    recorder.step(0)
+    store.session("s").save({"by": "hand"})
+    recorder.step(1)
+    store.session("s").delete_branch("main", force=True)
+    assert store.current_branch("s") == "main-1"
+
+    recorder, _ = started(store, branch="idea")
+    report = recorder.resume()
+
+    assert recorder.session.branch == "idea"
+    assert report.unclaimed == ("by",)
+    assert report.newer_branches == ("main-1",)
+    assert "newer, and elsewhere: main-1" in str(report)
+    assert report.to_dict()["newer_branches"] == ["main-1"]
+
+
+def test_a_recorder_that_has_begun_stays_where_it_is(store):
+    recorder, _ = started(store)
+    recorder.step(0)
+    store.session("s").fork("@", "idea")
+    store.session("s").switch("idea", remember=True)
+
+    recorder.resume()
+
+    assert recorder.session.branch == "main"
+
+
+def test_a_fork_of_a_plain_session_takes_nobody_along(store):
+    one, two = store.session("s"), store.session("s")
+    one.save(1)
+    two.load()
+    one.save(2)
+
+    assert two.save(3, on_conflict="fork").branch == "main-1"
+
+    assert store.current_branch("s") == "main"
+
+
+def test_on_a_loop_it_is_the_same():
+    async def main():
+        async with holdfast.aopen("memory:") as store:
+            part = Part()
+            recorder = AsyncRecorder(store.session("s")).connect("part", part)
+            await recorder.save()
+            await store.session("s").save({"by": "hand"})
+            part.value = 7
+            await recorder.save()
+
+            again, other = AsyncRecorder(store.session("s")), Part()
+            await again.connect("part", other).resume()
+            return other.value, again.session.branch
+
+    assert asyncio.run(main()) == (7, "main-1")

@@ -1,0 +1,111 @@
+"""Sources that cannot be saved, and what a recorder says about them: carried, counted, told, brought back."""
+
+from __future__ import annotations
+
+import pytest
+
+import holdfast
+from holdfast import InvalidInputError, Recorder, every
+
+
+class Part:
+    def __init__(self, value):
+        self.value = value
+
+    def snapshot(self):
+        return {"value": self.value}
+
+    def restore(self, value):
+        self.value = value["value"]
+
+
+class Unsayable(Part):
+    """A source that gives something that cannot be saved."""
+
+    def snapshot(self):
+        return {"lock": object()} if self.value == "bad" else super().snapshot()
+
+
+def test_a_source_that_cannot_be_encoded_is_carried_and_does_not_stop_the_others(caplog):
+    with holdfast.open("memory:") as store:
+        good, bad = Part(1), Unsayable(1)
+        recorder = Recorder(store.session("s")).connect("good", good).connect("bad", bad)
+        told = []
+        recorder.events.subscribe("source.failed", told.append)
+        recorder.save()
+        good.value, bad.value = 2, "bad"
+
+        saved = [recorder.save(), recorder.save()]
+        assert recorder.events.flush(5)
+
+        assert [each.metadata for each in saved] == [{"failed_sources": ["bad"]}] * 2
+        assert [each["value"] for each in store.session("s").load().values()] == [2, 1]
+        assert [(each.name, each.phase) for each in told] == [("bad", "snapshot")] * 2
+        assert "object" in told[0].message
+        assert caplog.text.count("'bad' could not be captured") == 1
+        bad.value = 3
+        assert recorder.save().metadata == {}
+        assert store.session("s").load()["bad"] == {"value": 3}
+
+
+def test_where_nothing_can_be_encoded_the_error_has_the_path():
+    with holdfast.open("memory:") as store:
+        recorder = Recorder(store.session("s")).connect("bad", Unsayable("bad"))
+        with pytest.raises(InvalidInputError, match=r"\['bad'\]\['lock'\]"):
+            recorder.save()
+
+
+def test_saves_that_fail_before_the_store_hears_of_them_are_counted():
+    with holdfast.open("memory:") as store:
+        recorder = Recorder(store.session("s"), trigger=every(beats=1)).connect("bad", Unsayable("bad"))
+        for _ in range(3):
+            with pytest.raises(InvalidInputError):
+                recorder.beat()
+        figures = store.metrics()
+        assert figures.checkpoint_save_failed_count_by == {"value-unsupported": 3}
+        assert figures.checkpoint_conflict_count == 0
+
+
+@pytest.mark.parametrize("name", ["beats", "failed_sources"])
+def test_the_recorders_own_metadata_cannot_be_given(name):
+    with holdfast.open("memory:") as store:
+        recorder = Recorder(store.session("s")).connect("part", Part(1))
+        with pytest.raises(InvalidInputError, match=name):
+            recorder.save(metadata={name: 7})
+
+
+def test_data_of_an_event_may_have_any_names():
+    with holdfast.open("memory:") as store:
+        recorder = Recorder(store.session("s"))
+        told = []
+        recorder.events.subscribe("*", told.append)
+        recorder.emit("tool.completed", session="theirs", at="noon", type="x")
+        assert recorder.events.flush(5)
+        assert dict(told[0].data) == {"session": "theirs", "at": "noon", "type": "x"}
+        assert told[0].session == "s"
+
+
+def test_resuming_from_a_checkpoint_without_beats_begins_to_count_anew():
+    with holdfast.open("memory:") as store:
+        recorder = Recorder(store.session("s")).connect("part", Part(1))
+        recorder.save()
+        recorder.beat()
+        assert recorder.resume().beats_recovered is None
+        assert recorder.beats == 0
+        assert recorder.save().metadata == {}
+
+
+def test_what_is_carried_comes_as_the_program_knows_it():
+    class Stubborn(Part):
+        def restore(self, value):
+            raise OSError("not now")
+
+    with holdfast.open("memory:") as store:
+        Recorder(store.session("s")).connect("part", Part({1, 2})).save()
+        recorder = Recorder(store.session("s")).connect("part", Stubborn(0))
+        recorder.resume()
+        assert recorder.carried == {"part": {"value": {1, 2}}}
+        assert not recorder.bring_back("part")
+        recorder.disconnect("part").connect("part", part := Part(0))
+        assert part.value == {1, 2}
+        assert recorder.carried == {}

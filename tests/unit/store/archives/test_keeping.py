@@ -1,0 +1,148 @@
+"""`export_dir`: a file beside each save, gone with its checkpoint; never a reason for a save to fail."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import re
+
+import pytest
+
+import holdfast
+from holdfast import HoldfastWarning, InvalidInputError, Keep
+
+
+@pytest.fixture
+def store(tmp_path):
+    with holdfast.open(tmp_path / "s.db", durability="process") as made:
+        yield made
+
+
+def names(folder):
+    return sorted(each.name for each in folder.iterdir()) if folder.is_dir() else []
+
+
+def kept(folder):
+    return sorted(
+        json.loads(line)["id"] for path in folder.iterdir() for line in path.read_text().splitlines()
+    )
+
+
+def test_nothing_is_written_unless_it_is_asked_for(store, tmp_path):
+    store.session("s").save({"a": 1})
+    assert names(tmp_path / "checkpoints") == []
+
+
+@pytest.mark.parametrize("kind", ["json", "json.gz"])
+def test_each_save_has_its_file_and_the_files_are_archives(store, tmp_path, kind):
+    session = store.session("s", export_dir=tmp_path / "out", export_format=kind)
+    made = [session.save({"step": step}) for step in range(3)]
+    found = names(tmp_path / "out")
+    assert len(found) == 3
+    for each in made:
+        pattern = rf"{each.created_at:%Y%m%d-%H%M%S}-{each.id[:4]}[0-9a-f]*\.{re.escape(kind)}"
+        assert any(re.fullmatch(pattern, name) for name in found)
+    with holdfast.open("memory:") as other:
+        other.import_(tmp_path / "out")
+        assert [each.id for each in other.session("s").log()] == [each.id for each in session.log()]
+
+
+def test_lines_are_appended_and_cut_out_again(store, tmp_path):
+    session = store.session("s", export_dir=tmp_path / "out", export_format="jsonl", keep=Keep(last=3))
+    for step in range(8):
+        session.save({"step": step})
+    [path] = (tmp_path / "out").iterdir()
+    assert kept(tmp_path / "out") == sorted(each.id for each in session.log())
+    with holdfast.open("memory:") as other:
+        assert other.import_(path).checkpoints == 3
+    session.clear()
+    assert names(tmp_path / "out") == []
+
+
+def test_files_go_with_their_checkpoints_whatever_removes_them(store, tmp_path):
+    folder = tmp_path / "out"
+    session = store.session("s", export_dir=folder)
+    other = store.session("other", export_dir=folder)
+    for step in range(6):
+        session.save({"step": step})
+    other.save({"mine": 1})
+    (folder / "20260101-000000-abcd.json").write_text("somebody else's")
+    (folder / "notes.txt").write_text("mine")
+    assert len(names(folder)) == 9
+    session.delete("#1", force=True)
+    assert len(names(folder)) == 8
+    session.prune(Keep(last=2))
+    assert len(names(folder)) == 5
+    store.forget("s", "#6")
+    assert len(names(folder)) == 4
+    store.forget("s")
+    assert len(names(folder)) == 3
+    assert {"notes.txt", "20260101-000000-abcd.json"} < set(names(folder))
+
+
+def test_automatic_retention_takes_the_files_along(store, tmp_path):
+    session = store.session("s", export_dir=tmp_path / "out", keep=Keep(last=2))
+    for step in range(5):
+        session.save({"step": step})
+    assert len(names(tmp_path / "out")) == 2
+
+
+def test_an_export_that_fails_is_a_warning_and_the_save_counts(store, tmp_path):
+    (tmp_path / "out").write_text("a file where the folder should be")
+    for kind in ("json", "json.gz", "jsonl"):
+        session = store.session(kind, export_dir=tmp_path / "out", export_format=kind)
+        with pytest.warns(HoldfastWarning, match="is saved") as told:
+            made = session.save({"a": 1})
+        assert store.session(kind).checkpoint().id == made.id
+        assert told[0].filename == __file__
+
+
+def test_files_that_cannot_be_removed_are_a_warning_too(store, tmp_path, monkeypatch):
+    session = store.session("s", export_dir=tmp_path / "out")
+    session.save({"a": 1})
+    session.save({"a": 2})
+    monkeypatch.setattr("pathlib.Path.unlink", lambda *_, **__: (_ for _ in ()).throw(PermissionError("no")))
+    with pytest.warns(HoldfastWarning, match="stay"):
+        session.delete("@")
+
+
+def test_a_document_and_a_fork_of_the_process_keep_files_as_well(store, tmp_path):
+    session = store.session("s", export_dir=tmp_path / "out")
+    document = session.document(default={})
+    document["a"] = 1
+    document.save()
+    assert len(names(tmp_path / "out")) == 1
+    child = os.fork()
+    if child == 0:
+        try:
+            session.save({"child": 1})
+            session.delete("@")
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert len(names(tmp_path / "out")) == 1
+
+
+def test_a_fork_goes_on_writing_files(store, tmp_path):
+    session = store.session("s", export_dir=tmp_path / "out", export_format="json")
+    session.save({"a": 1})
+    session.fork("@", "idea").save({"a": 2})
+    session.fork("@", session="elsewhere").save({"a": 3})
+    assert len(names(tmp_path / "out")) == 3
+
+
+def test_sessions_that_are_gone_are_not_told_any_more(store, tmp_path):
+    for _ in range(5):
+        store.session("s", export_dir=tmp_path / "out").save({"a": 1})
+    gc.collect()
+    assert store._parts.metrics.observers == ()
+
+
+def test_true_is_the_usual_folder_and_nonsense_is_refused(store, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    store.session("s", export_dir=True, export_format="json").save({"a": 1})
+    assert len(names(tmp_path / "checkpoints")) == 1
+    for wrong in ({"export_dir": ""}, {"export_dir": 7}, {"export_dir": "a", "export_format": "xml"}):
+        with pytest.raises(InvalidInputError):
+            store.session("s", **wrong)

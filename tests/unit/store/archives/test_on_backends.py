@@ -1,0 +1,139 @@
+"""Archives between kinds of stores, with writers that come between, errors in the middle, and bounded memory."""
+
+from __future__ import annotations
+
+import os
+import tracemalloc
+
+import pytest
+from tests.unit.store.archives.archive_samples import described, filled, ids
+
+import holdfast
+from holdfast import BackendError, Store
+from holdfast.backends.memory import MemoryBackend
+from holdfast.store import loading
+from holdfast.store.archives import importing, spool
+from holdfast.testing.faults import Fault, FaultyBackend, failing, io_failed
+
+NAME = "research/42"
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def store(request, tmp_path):
+    places = {"memory": "memory:", "sqlite": tmp_path / "s.db"}
+    place = places.get(request.param) or request.getfixturevalue("postgres_url")
+    with holdfast.open(place, durability="process") as made:
+        yield made
+
+
+@pytest.fixture
+def source():
+    with holdfast.open("memory:") as made:
+        filled(made)
+        yield made
+
+
+def test_a_session_goes_in_and_out_of_every_kind_of_store(source, store, tmp_path, monkeypatch):
+    monkeypatch.setattr(importing, "_AT_ONCE", 500)
+    monkeypatch.setattr(importing, "_PART", 500)
+    source.session(NAME).export(path=tmp_path / "a.jsonl", session=True)
+    store.import_(tmp_path / "a.jsonl")
+    assert described(store) == described(source)
+    assert store.verify().ok
+    store.session(NAME).export(path=tmp_path / "b.jsonl", session=True)
+    assert (tmp_path / "a.jsonl").read_bytes() == (tmp_path / "b.jsonl").read_bytes()
+    assert store.import_(tmp_path / "b.jsonl").checkpoints == 0
+
+
+def test_somebody_who_writes_meanwhile_is_not_written_over(source, store, tmp_path, monkeypatch):
+    source.session(NAME).export(path=tmp_path / "a.jsonl", session=True)
+    planned = importing._planned
+    came: list[holdfast.Checkpoint] = []
+
+    def between(backend, read):
+        plan = planned(backend, read)
+        if not came:
+            came.append(store.session(NAME).save({"came": "between"}))
+        return plan
+
+    monkeypatch.setattr(importing, "_planned", between)
+    report = store.import_(tmp_path / "a.jsonl")
+    assert store.session(NAME).checkpoint("main").id == came[0].id
+    assert set(report.sessions[0].branches) == {"idea", "main-1"}
+    assert set(ids(source)) < set(ids(store))
+    assert store.verify().ok
+
+
+def test_what_is_new_does_not_follow_what_was_deleted_meanwhile(source, store, tmp_path, monkeypatch):
+    session = source.session(NAME)
+    session.export("#1..#5", tmp_path / "older.jsonl")
+    session.export("#1", tmp_path / "older.jsonl")
+    session.save({"newer": 1})
+    session.export("@", tmp_path / "newer.jsonl")
+    store.import_(tmp_path / "older.jsonl")
+    planned = importing._planned
+    gone: list[holdfast.Checkpoint] = []
+
+    def between(backend, read):
+        plan = planned(backend, read)
+        if not gone:
+            gone.append(store.session(NAME).delete("@"))
+        return plan
+
+    monkeypatch.setattr(importing, "_planned", between)
+    store.import_(tmp_path / "newer.jsonl")
+    made = store.session(NAME).checkpoint("main-1")
+    assert (made.parent, made.prev, made.skipped) == (gone[0].id, gone[0].prev, 1)
+    assert store.verify().ok
+
+
+@pytest.mark.parametrize("hook", ["before", "after"])
+def test_an_error_of_the_store_leaves_all_or_nothing_and_the_next_import_finishes(source, tmp_path, hook):
+    source.session(NAME).export(path=tmp_path / "a.jsonl", session=True)
+    broken = failing(io_failed())
+    fault = Fault("commit", before=broken) if hook == "before" else Fault("commit", after=broken)
+    with Store(FaultyBackend(MemoryBackend(), [fault])) as store:
+        if hook == "before":
+            with pytest.raises(BackendError):
+                store.import_(tmp_path / "a.jsonl")
+            assert store.find() == []
+        # Where only the reply was lost, the import finds that out by itself.
+        assert store.import_(tmp_path / "a.jsonl").checkpoints == 7
+        assert ids(store) == ids(source)
+
+
+def peak(work) -> int:
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_memory_is_that_of_the_largest_checkpoint_however_many_there_are(tmp_path, monkeypatch):
+    # What is read and sent together has fixed sizes; with small ones, fewer states show that nothing else grows.
+    for module, name in (
+        (loading, "_PAGE_BYTES"),
+        (loading, "_REMEMBERED_BYTES"),
+        (importing, "_AT_ONCE"),
+        (importing, "_PART"),
+    ):
+        monkeypatch.setattr(module, name, 500_000)
+    monkeypatch.setattr(spool, "_IN_MEMORY", 500_000)
+    with holdfast.open(tmp_path / "a.db", durability="process") as store:
+        for count, name in ((20, "few"), (120, "many")):
+            session = store.session(name)
+            for _ in range(count):
+                session.save({"noise": os.urandom(75_000)})
+        small, large = (
+            peak(lambda name=name: store.session(name).export(path=tmp_path / f"{name}.jsonl", session=True))
+            for name in ("few", "many")
+        )
+        assert large < 1.5 * small
+    with holdfast.open(tmp_path / "b.db", durability="process") as store:
+        small, large = (
+            peak(lambda name=name: store.import_(tmp_path / f"{name}.jsonl")) for name in ("few", "many")
+        )
+        # Of 9 MB; what grows is a hash and a place for each chunk.
+        assert large < 1.5 * small

@@ -1,0 +1,290 @@
+"""bisect: the first checkpoint where something holds, with few loads, and honest about what it did not look at."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import pytest
+from tests.unit.store.searching.counting import counted_session
+
+import holdfast
+from holdfast import ErrorCode
+
+
+def save_each(session, states):
+    return [session.save(state) for state in states]
+
+
+def first_at(session, count, first, **options):
+    save_each(session, ({"n": n} for n in range(count)))
+    return session.bisect(lambda state: state["n"] >= first, **options)
+
+
+@pytest.mark.parametrize("first", [0, 1, 2, 6, 9])
+def test_the_first_checkpoint_where_it_holds_is_found(session, first):
+    report = first_at(session, 10, first)
+
+    assert report.found.seq == first + 1
+    assert (None if report.before is None else report.before.seq) == (first or None)
+    assert (report.oldest.seq, report.newest.seq, report.total) == (1, 10, 10)
+    assert report.monotonic == "assumed"
+
+
+def test_a_thousand_checkpoints_take_at_most_twelve_loads_wherever_it_is():
+    session, backend = counted_session()
+    save_each(session, ({"n": n} for n in range(1000)))
+    for first in [*range(0, 1000, 83), 1, 2, 998, 999]:
+        calls: list[int] = []
+        backend.asked.clear()
+
+        def holds(state, calls=calls, first=first):
+            calls.append(state["n"])
+            return state["n"] >= first
+
+        report = session.bisect(holds)
+
+        assert report.found.seq == first + 1
+        assert report.loads == len(calls) == len(backend.asked) <= 12
+        assert len(set(calls)) == len(calls)
+
+
+def test_states_that_are_the_same_are_loaded_once():
+    session, backend = counted_session()
+    save_each(session, ({"n": n // 100} for n in range(1000)))
+    backend.asked.clear()
+
+    report = session.bisect(lambda state: state["n"] >= 7)
+
+    assert report.found.seq == 701
+    assert report.before is not None
+    assert report.before.seq == 700
+    assert report.loads <= math.ceil(math.log2(10)) + 2
+    # A root that comes back later is the same state, too.
+    save_each(session, [{"n": 0}, {"n": 9}])
+    backend.asked.clear()
+    checked = session.bisect(lambda state: state["n"] >= 7, check="all")
+    assert checked.loads == len(backend.asked) == 10
+    assert checked.monotonic == "contradicted"
+    assert [each.seq for each in checked.contradictions] == [1001]
+
+
+def test_a_predicate_that_is_not_monotonic_is_found_out(session):
+    save_each(session, ({"n": n} for n in range(100)))
+
+    def holds(state):
+        return state["n"] >= 50 and state["n"] != 99 - 10
+
+    def early(state):
+        return state["n"] in range(3) or state["n"] >= 50
+
+    assert session.bisect(early, good="#10").monotonic == "assumed"
+    assert session.bisect(early, good="#10", check="sample").monotonic == "sampled"
+    whole = session.bisect(holds, check="all")
+    assert (whole.found.seq, whole.monotonic, whole.loads) == (51, "contradicted", 100)
+    assert [each.seq for each in whole.contradictions] == [90]
+    sampled = session.bisect(lambda state: state["n"] >= 98 or state["n"] in range(20, 60), check="sample")
+    assert sampled.monotonic == "contradicted"
+    assert sampled.loads <= 2 + 7 + 16
+    exact = session.bisect(lambda state: state["n"] in range(20, 30), check="all")
+    assert exact.found.seq == 21
+    assert len(exact.contradictions) == 70
+
+
+def test_samples_are_of_states_and_not_of_checkpoints(store):
+    session = store.session("t")
+    save_each(session, ({"n": n} for n in [0] * 40 + [1] + [2] * 10 + [3] * 40))
+
+    report = session.bisect("n == 1 or n == 3", check="sample")
+
+    assert (report.found.seq, report.monotonic, report.loads) == (41, "contradicted", 4)
+    assert [each.seq for each in report.contradictions] == [42]
+
+
+def test_what_holds_all_along_begins_with_the_oldest(session):
+    report = first_at(session, 8, 0, check="all")
+
+    assert (report.found.seq, report.before, report.monotonic) == (1, None, "checked")
+
+
+@pytest.mark.parametrize(
+    ("predicate", "check", "words"),
+    [
+        (lambda state: False, "ends", "nor at the oldest"),
+        (lambda state: False, "all", "at none of 10"),
+        (lambda state: state["n"] < 5, "ends", "no longer at #10"),
+        ("n == 5", "ends", "nor at the oldest"),
+    ],
+)
+def test_what_does_not_hold_at_the_newest_is_an_error_of_its_own(session, predicate, check, words):
+    save_each(session, ({"n": n} for n in range(10)))
+
+    with pytest.raises(holdfast.NotFoundError, match=words) as caught:
+        session.bisect(predicate, check=check)
+    assert caught.value.code is ErrorCode.NEVER_HOLDS
+    assert caught.value.exit_code == 1
+
+
+def test_good_and_bad_bound_the_search(session):
+    made = save_each(session, ({"n": n} for n in range(30)))
+
+    report = session.bisect(lambda state: state["n"] % 10 >= 5, good="#11", bad=made[19])
+
+    assert (report.found.seq, report.oldest.seq, report.newest.seq, report.total) == (16, 11, 20, 10)
+
+
+def test_good_where_it_holds_already_or_that_is_no_ancestor_is_refused(session):
+    save_each(session, ({"n": n} for n in range(10)))
+    aside = session.fork("#3", "aside").save({"n": 99})
+
+    with pytest.raises(holdfast.InvalidInputError, match="holds at good already"):
+        session.bisect(lambda state: True, good="#4")
+    for good, bad in [("@", "#4"), (aside, "@")]:
+        with pytest.raises(holdfast.InvalidInputError, match="is not in the history of bad"):
+            session.bisect("n > 2", good=good, bad=bad)
+    with pytest.raises(holdfast.NotFoundError):
+        session.bisect("n > 2", good="no-such-branch")
+
+
+def test_a_predicate_that_raises_is_an_error_with_the_checkpoint_and_the_cause(session):
+    made = save_each(session, ({"n": n} for n in range(10)))
+
+    def holds(state):
+        return state["n"] >= 9 or state["missing"]
+
+    with pytest.raises(holdfast.InvalidInputError, match=r"at checkpoint #1 .*KeyError: 'missing'") as caught:
+        session.bisect(holds)
+    assert caught.value.code is ErrorCode.PREDICATE_FAILED
+    assert isinstance(caught.value.__cause__, KeyError)
+    assert caught.value.details["checkpoint"] == made[0].id
+
+
+def test_a_predicate_that_would_have_to_be_awaited_is_refused(session):
+    session.save({"n": 1})
+
+    async def holds(state):
+        return True
+
+    with pytest.raises(holdfast.InvalidInputError, match="await"):
+        session.bisect(holds)
+
+
+def test_what_cannot_be_judged_is_skipped(session):
+    save_each(session, ({"n": n} for n in range(20)))
+
+    def holds(state, skipped):
+        return holdfast.Skip if state["n"] in skipped else state["n"] >= 12
+
+    one = session.bisect(partial(holds, skipped=(9, 0, 19)))
+    assert (one.found.seq, one.before and one.before.seq, one.skipped) == (13, 12, ())
+    around = session.bisect(partial(holds, skipped=range(10, 14)))
+    assert (around.found.seq, around.before and around.before.seq) == (15, 10)
+    assert [each.seq for each in around.skipped] == [11, 12, 13, 14]
+    with pytest.raises(holdfast.NotFoundError, match="every one of 20 checkpoints was skipped"):
+        session.bisect(partial(holds, skipped=range(20)))
+
+
+def test_only_a_part_is_loaded_where_a_path_is_given(session):
+    big = [{"text": "x" * 200, "n": n} for n in range(2000)]
+    save_each(session, ({"messages": big, "score": n / 20} for n in range(20)))
+
+    report = session.bisect(lambda score: score >= 0.5, path="score")
+
+    assert report.found.seq == 11
+    with pytest.raises(holdfast.NotFoundError, match="does not hold"):
+        session.bisect(lambda part: True, path="messages[9999]")
+    with pytest.raises(holdfast.InvalidInputError):
+        session.bisect(lambda part: True, path="][")
+
+
+def test_a_part_that_older_states_lack_does_not_hold_there(session):
+    save_each(session, [{"n": 1}, {"n": 2}, {"n": 3, "score": 1}, {"n": 4, "score": 2}])
+
+    report = session.bisect(lambda score: score > 0, path="score")
+
+    assert report.found.seq == 3
+    assert any("score" in note for note in report.notes)
+
+
+def test_the_expression_of_the_issue_works_as_it_is_written(session):
+    roles = ["user"] * 6 + ["tool"] * 6
+    save_each(session, ({"messages": [{"role": r}], "score": 1 - i / 10} for i, r in enumerate(roles)))
+
+    report = session.bisect('messages[-1].role == "tool" and score < 0.5')
+
+    assert report.found.seq == 7
+
+
+def test_what_a_state_does_not_have_is_noted_and_does_not_hold(session):
+    save_each(session, [{}, {"score": None}, {"score": 0.9}, {"score": 0.1}])
+
+    report = session.bisect("score < 0.5", check="all")
+
+    assert report.found.seq == 4
+    assert len(report.notes) == 2
+    assert "#1" in report.notes[0]
+    assert "there is no score" in report.notes[0]
+    assert "'<' not supported" in report.notes[1]
+
+
+def test_progress_is_told_of_each_state_once(session):
+    save_each(session, ({"n": n} for n in range(64)))
+    told = []
+
+    report = session.bisect("n > 40", progress=lambda c, holds, left: told.append((c.seq, holds, left)))
+
+    assert len(told) == report.loads
+    assert told[:2] == [(64, True, 0), (1, False, 0)]
+    assert [left for _, _, left in told[2:]] == sorted((left for _, _, left in told[2:]), reverse=True)
+    assert all(holds == (seq > 41) for seq, holds, _ in told)
+
+
+def test_an_empty_session_and_odd_arguments_are_refused(session):
+    with pytest.raises(holdfast.NotFoundError):
+        session.bisect("n > 1")
+    session.save({"n": 1})
+    with pytest.raises(holdfast.InvalidInputError, match="check cannot be"):
+        session.bisect("n > 1", check="some")
+    with pytest.raises(holdfast.InvalidInputError, match="not a int"):
+        session.bisect(5)
+
+
+def test_no_view_is_open_while_the_predicate_runs(session):
+    save_each(session, ({"n": n} for n in range(8)))
+    other: list[holdfast.Checkpoint] = []
+
+    def holds(state):
+        # A predicate may well write to the same store.
+        other.append(session.save({"n": 100 + len(other)}, "meanwhile"))
+        return state["n"] >= 5
+
+    assert session.bisect(holds).found.seq == 6
+
+
+def test_damaged_states_are_skipped_with_a_note_and_all_of_them_are_an_error():
+    session, backend = counted_session()
+    made = save_each(session, ({"n": n} for n in range(16)))
+    backend.spoiled = {made[7].root, made[15].root}
+
+    report = session.bisect("n >= 5")
+
+    assert report.found.seq == 6
+    assert [note.split(" ")[0] for note in report.notes] == ["#16", "#8"]
+    assert all("cannot be read" in note for note in report.notes)
+    backend.spoiled = {each.root for each in made}
+    with pytest.raises(holdfast.IntegrityError):
+        session.bisect("n >= 5")
+
+
+def test_searching_does_not_change_what_the_next_save_expects(store):
+    writer, other = store.session("t"), store.session("t")
+    writer.save({"n": 1})
+    other.load()
+    other.save({"n": 2})
+
+    assert writer.bisect("n == 2").found.seq == 2
+    writer.blame("n")
+    list(writer.history_of("n"))
+    list(writer.grep("x"))
+    with pytest.raises(holdfast.ConflictError):
+        writer.save({"n": 3})

@@ -1,0 +1,214 @@
+"""grep: texts in states, each chunk searched once, newest first; patterns that cannot hang it."""
+
+from __future__ import annotations
+
+import sys
+from itertools import islice
+
+import pytest
+from tests.unit.store.searching.counting import counted_session
+
+import holdfast
+from holdfast import ErrorCode
+from holdfast.store.searching import patterns
+
+
+def found(matches):
+    return [(match.checkpoint.seq, match.path) for match in matches]
+
+
+def test_texts_are_found_wherever_they_are_and_the_paths_load_them(session):
+    state = {
+        "notes": ["nothing", "the needle here"],
+        "deep": {"a": {"b": ("x", ["needle"])}},
+        "odd key": "needle",
+        "needle": "only the key",
+        "raw": b"needle",
+        "n": 7,
+    }
+    session.save(state)
+
+    matches = list(session.grep("needle"))
+
+    assert found(matches) == [(1, "notes[1]"), (1, "deep.a.b[1][0]"), (1, "['odd key']")]
+    for match in matches:
+        whole = session.load(match.checkpoint, path=match.path)
+        assert whole[match.offset :].startswith("needle")
+        assert match.text[match.start : match.stop] == "needle"
+
+
+def test_newest_first_and_once_in_each_state_that_has_it(session):
+    for text in ("a needle", "a needle, a needle", "none", "needle"):
+        session.save({"t": text})
+
+    assert found(session.grep("needle")) == [(4, "t"), (2, "t"), (1, "t")]
+    assert found(session.grep("needle", limit=2)) == [(4, "t"), (2, "t")]
+    assert found(session.grep("needle", "#2")) == [(2, "t"), (1, "t")]
+    assert found(session.grep("needle", "#1..#2")) == [(2, "t")]
+    assert found(session.grep("needle", "@~1..@")) == [(4, "t")]
+    assert found(session.grep("nowhere")) == []
+
+
+def test_new_shows_where_a_text_came_in_wherever_it_moves(session):
+    session.save({"m": ["old needle"]})
+    session.save({"m": ["first", "old needle"]})
+    session.save({"m": ["first", "old needle", "new needle"]})
+    session.save({"m": ["new needle"]})
+    session.save({"m": ["new needle", "new needle"]})
+
+    assert found(session.grep("needle", new=True)) == [(5, "m[1]"), (3, "m[2]"), (1, "m[0]")]
+
+
+def test_each_chunk_is_read_and_searched_once():
+    session, backend = counted_session()
+    messages = [{"role": "user", "content": f"{n} " + "word " * 60} for n in range(2000)]
+    for n in range(60):
+        messages.append({"role": "tool", "content": f"needle {n}"})
+        session.save({"messages": list(messages), "n": n})
+    backend.asked.clear()
+
+    matches = list(session.grep("needle"))
+
+    assert len(matches) == sum(range(1, 61))
+    assert matches[0].path == "messages[2000].content"
+    assert len(backend.asked) == len(set(backend.asked))
+    roots = 60
+    assert len(set(backend.asked)) < roots + 3 * len(_chunks(session, backend))
+
+
+def _chunks(session, backend):
+    backend.asked.clear()
+    session.load()
+    return set(backend.asked)
+
+
+def test_large_lists_dicts_and_texts_are_searched_with_right_places(session):
+    big = {
+        "list": [f"item {n} " + "x" * 100 for n in range(3000)],
+        "dict": {f"k{n}": {"t": f"value {n} " + "y" * 100} for n in range(2000)},
+        "text": "z" * 300_000 + " needle " + "z" * 300_000,
+        "nested": [[f"cell {n} " + "w" * 200 for n in range(200)] for _ in range(3)],
+    }
+    session.save(big)
+
+    assert found(session.grep("item 2345 ")) == [(1, "list[2345]")]
+    assert found(session.grep("value 1777 ")) == [(1, "dict.k1777.t")]
+    assert found(session.grep("cell 150 ")) == [(1, f"nested[{n}][150]") for n in range(3)]
+    (match,) = session.grep(" needle ")
+    assert (match.path, match.offset, match.text[match.start : match.stop]) == ("text", 300_000, " needle ")
+    assert len(match.text) < 200
+    assert found(session.grep("value 1777 ", path="dict.k1777")) == [(1, "dict.k1777.t")]
+    assert found(session.grep("item", path="dict")) == []
+    assert found(session.grep("item 2999", path="list[-1]")) == [(1, "list[2999]")]
+
+
+def test_letters_as_they_are_and_letters_in_any_case(session):
+    session.save({"a": "Größe (1+1)?", "b": "GRÖSSE", "c": "größe", "d": "half \ud800 pair"})
+
+    assert found(session.grep("Größe (1+1)?")) == [(1, "a")]
+    assert found(session.grep("größe", ignore_case=True)) == [(1, "a"), (1, "c")]
+    assert found(session.grep("pair")) == [(1, "d")]
+    assert found(session.grep("\ud800")) == [(1, "d")]
+
+
+def test_objects_sets_and_other_mappings_are_searched(session):
+    session.save({"s": {"needle"}, "f": frozenset(["x needle"]), "d": {1: "needle", 2: "no"}})
+
+    assert [match.path for match in session.grep("needle")] == ["s{'needle'}", "f{'x needle'}", "d{1}"]
+
+
+def test_a_state_as_deep_as_can_be_is_searched(session):
+    deep = "needle"
+    for _ in range(3000):
+        deep = [deep]  # type: ignore[assignment]
+    session.save({"deep": deep})
+
+    (match,) = session.grep("needle")
+
+    assert match.path == "deep" + "[0]" * 3000
+
+
+def test_regular_expressions_find_with_and_without_case(session):
+    for text in ("ok", "Error 500", "error 404"):
+        session.save({"t": text})
+
+    assert found(session.grep(r"error \d+", regex=True)) == [(3, "t")]
+    assert found(session.grep(r"^error \d+$", regex=True, ignore_case=True)) == [(3, "t"), (2, "t")]
+
+
+def test_a_pattern_that_takes_for_ever_is_given_up(session, monkeypatch):
+    monkeypatch.setattr(patterns, "_SECONDS", 0.05)
+    session.save({"t": "a" * 40 + "b"})
+
+    with pytest.raises(holdfast.InvalidInputError, match=r"takes more than .* in checkpoint #1") as caught:
+        list(session.grep(r"(?:a|aa)+$", regex=True))
+    assert caught.value.code is ErrorCode.BAD_PATTERN
+
+
+@pytest.mark.parametrize(
+    ("pattern", "regex"), [("", False), ("(a", True), ("x" * 1001, False), (b"x", False), ("a{2,1}", True)]
+)
+def test_what_is_no_pattern_is_refused_at_once(session, pattern, regex):
+    session.save({"t": "x"})
+
+    with pytest.raises(holdfast.InvalidInputError) as caught:
+        session.grep(pattern, regex=regex)
+    assert caught.value.code is ErrorCode.BAD_PATTERN
+
+
+def test_without_the_library_words_are_found_and_expressions_are_not_supported(session, monkeypatch):
+    monkeypatch.setitem(sys.modules, "regex", None)
+    session.save({"t": "x"})
+
+    assert found(session.grep("x")) == [(1, "t")]
+    with pytest.raises(holdfast.UnsupportedError) as caught:
+        session.grep("x", regex=True)
+    assert "holdfast[query]" in caught.value.hint
+
+
+def test_matches_come_as_they_are_found():
+    session, backend = counted_session()
+    for n in range(300):
+        session.save({"t": f"needle {n}"})
+    backend.asked.clear()
+
+    assert found(islice(session.grep("needle"), 2)) == [(300, "t"), (299, "t")]
+    assert len(backend.asked) == 2
+
+
+def test_what_is_damaged_is_never_searched():
+    session, backend = counted_session()
+    made = [session.save({"t": f"needle {n}"}) for n in range(3)]
+    backend.spoiled = {made[1].root}
+    matches = session.grep("needle")
+
+    assert next(matches).checkpoint.seq == 3
+    with pytest.raises(holdfast.IntegrityError):
+        next(matches)
+    with pytest.raises(holdfast.IntegrityError):
+        list(session.history_of("t"))
+
+
+def test_what_is_erased_while_somebody_looks_is_said_to_be(store):
+    session = store.session("s")
+    for n in range(4):
+        session.save({"t": f"needle {n}"})
+    matches, changes = session.grep("needle"), session.history_of("t")
+    next(matches)
+    next(changes)
+    store.forget("s", "#1")
+
+    for rest in (matches, changes):
+        with pytest.raises(holdfast.NotFoundError, match="removed while history was searched"):
+            list(rest)
+
+
+def test_the_store_can_be_written_between_two_matches(session):
+    for n in range(4):
+        session.save({"t": f"needle {n}"})
+    seen = []
+    for match in session.grep("needle"):
+        seen.append(match.checkpoint.seq)
+        session.save({"t": "other"})
+
+    assert seen == [4, 3, 2, 1]

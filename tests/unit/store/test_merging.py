@@ -1,0 +1,418 @@
+"""Merging branches: where they meet, what is written, and what is not."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import anyio
+import pytest
+from tests.unit.store.journal import check_links, kinds_of
+
+import holdfast
+from holdfast import BackendError, ConflictError, ErrorCode, InvalidInputError, NotFoundError
+from holdfast.storage.leasing import Holder
+from holdfast.testing.faults import Fault, FaultyBackend, failing, io_failed
+
+BIG = ["what nobody changes"]
+
+
+@pytest.fixture
+def faulty(backend):
+    return FaultyBackend(backend)
+
+
+@pytest.fixture
+def store(faulty, clock):
+    return holdfast.Store(faulty, clock=clock, app_version="7")
+
+
+@pytest.fixture
+def risky(session):
+    """A branch beside main, which went on: both changed something."""
+    session.save({"a": 1, "b": 1, "log": ["x"], "big": BIG}, "first", step=3, tokens=5)
+    beside = session.fork(name="risky")
+    beside.save({"a": 1, "b": 2, "log": ["x", "t"], "big": BIG}, "theirs")
+    session.save({"a": 2, "b": 1, "log": ["x", "o"], "big": BIG}, "ours", step=4, tokens=9, status="paused")
+    return beside
+
+
+def test_a_merge_is_one_checkpoint_with_two_parents_and_the_changes_of_both(session, store, risky):
+    report = session.merge("risky")
+    made = report.checkpoint
+    assert session.load() == {"a": 2, "b": 2, "log": ["x", "o", "t"], "big": BIG}
+    assert made is not None
+    assert (made.parents, made.prev) == ((report.ours.id, report.theirs.id), report.ours.id)
+    assert (report.base.seq, report.ours.seq, report.theirs.seq, made.seq) == (1, 4, 3, 5)
+    assert (made.trigger, made.message, made.app_version) == ("merge", "merge of branch 'risky' at #3", "7")
+    assert (made.branch, made.step, made.tokens, made.status) == ("main", 4, 9, "paused")
+    assert made.metadata == {"merge_base": report.base.id, "merged_from": report.theirs.id}
+    assert (report.conflicts, report.resolved) == ((), ())
+    assert not report.up_to_date
+    assert not report.fast_forward
+    assert report.changes is not None
+    assert report.changes.summary() == "+1 log, b 1 to 2"
+    assert made.created_at > max(report.ours.created_at, report.theirs.created_at)
+    assert kinds_of(store) == ["fork", "merge"]
+    check_links(store)
+    # The same state is the same root, however it came about.
+    assert session.save(session.load()).root == made.root
+    assert risky.load() == {"a": 1, "b": 2, "log": ["x", "t"], "big": BIG}
+
+
+def test_a_message_and_tags_can_be_given(session, risky):
+    made = session.merge(risky.checkpoint(), message="both", tags=["whole"]).checkpoint
+    assert made is not None
+    assert (made.message, made.tags) == ("both", ("whole",))
+    assert session.checkpoint("tag:whole").id == made.id
+    with pytest.raises(InvalidInputError):
+        session.merge("risky", tags=[""])
+
+
+def test_a_merge_is_younger_than_both_of_its_parents(session, risky):
+    theirs = risky.save({"a": 1, "b": 3}, created_at=datetime(2099, 1, 1, tzinfo=UTC))
+    made = session.merge("risky", resolve="ours").checkpoint
+    assert made.created_at > theirs.created_at
+
+
+def test_the_session_goes_on_from_the_merge(session, risky):
+    made = session.merge("risky").checkpoint
+    assert session.seen == made.id
+    assert session.save({"next": 1}).parents == (made.id,)
+
+
+def test_undo_takes_a_merge_back_and_redo_brings_it_again(session, store, risky):
+    head = session.checkpoint()
+    made = session.merge("risky").checkpoint
+    assert session.operations()[0].summary == "merge #3 into branch 'main' as #5"
+    assert session.undo().head.id == head.id
+    assert session.load()["a"] == 2
+    assert session.load()["b"] == 1
+    assert session.redo().head.id == made.id
+    assert session.load()["b"] == 2
+    check_links(store)
+    session.undo()
+    # A merge that was taken back never was.
+    again = session.merge("risky")
+    assert (again.base.seq, again.up_to_date) == (1, False)
+
+
+def test_what_was_merged_is_not_merged_again(session, risky):
+    session.merge("risky")
+    report = session.merge("risky")
+    assert report.up_to_date
+    assert report.checkpoint is None
+    assert report.base.id == report.theirs.id
+    assert len(session.log()) == 3
+    # An ancestor, and the head itself, are in it too.
+    assert session.merge("#1").up_to_date
+    assert session.merge("@").up_to_date
+
+
+def test_the_next_merge_begins_where_the_last_one_ended(session, risky):
+    session.merge("risky")
+    risky.save({"a": 1, "b": 3, "log": ["x", "t", "t2"], "big": BIG})
+    report = session.merge("risky")
+    # Without the second parent, b and the log would be changed on both sides.
+    assert (report.base.seq, report.conflicts) == (3, ())
+    assert session.load() == {"a": 2, "b": 3, "log": ["x", "o", "t", "t2"], "big": BIG}
+
+
+def test_a_branch_that_did_not_go_on_takes_their_state(session, store):
+    session.save({"a": 1, "big": list(range(7_000))})
+    risky = session.fork(name="risky")
+    theirs = risky.save({"a": 2, "big": list(range(7_000))})
+    chunks = store.stats().chunks
+    report = session.merge("risky")
+    made = report.checkpoint
+    assert made is not None
+    assert report.fast_forward
+    assert (made.root, made.size_bytes, made.stored_bytes) == (theirs.root, theirs.size_bytes, 0)
+    assert len(made.parents) == 2
+    assert store.stats().chunks == chunks
+    assert session.load()["a"] == 2
+    # And the other way round it is a fast forward once more, because the merge came after.
+    assert risky.merge("main").fast_forward
+
+
+def test_a_conflict_that_nobody_decides_on_leaves_everything_as_it_was(session, store, risky):
+    risky.save({"a": 3, "b": 2, "log": ["x", "t"], "big": BIG})
+    before = store.stats()
+    report = session.merge("risky")
+    (conflict,) = report.conflicts
+    assert (conflict.path, conflict.kind) == ("a", "edit/edit")
+    assert (conflict.base, conflict.ours, conflict.theirs) == (1, 2, 3)
+    assert (report.checkpoint, report.changes) == (None, None)
+    assert store.stats() == before
+    assert kinds_of(store) == ["fork"]
+    assert session.merge("risky", resolve={"b": "ours"}).conflicts
+
+
+@pytest.mark.parametrize(
+    ("resolve", "value", "how"),
+    [("ours", 2, "ours"), ("theirs", 3, "theirs"), (lambda c: c.ours * c.theirs, 6, "value")],
+)
+def test_conflicts_are_decided_as_asked(session, risky, resolve, value, how):
+    risky.save({"a": 3, "b": 2, "log": ["x", "t"], "big": BIG})
+    report = session.merge("risky", resolve={"a": resolve})
+    assert report.checkpoint is not None
+    assert [(each.conflict.path, each.how) for each in report.resolved] == [("a", how)]
+    assert session.load() == {"a": value, "b": 2, "log": ["x", "o", "t"], "big": BIG}
+
+
+def test_a_function_may_use_the_store(session, store, risky):
+    risky.save({"a": 3, "b": 2, "log": ["x", "t"], "big": BIG})
+    asked = []
+
+    def choose(conflict):
+        asked.append(conflict.path)
+        store.session("s").tag("#1", "asked")
+        store.session("other").save("meanwhile")
+        return store.session("s").load("#1")["a"]
+
+    assert session.merge("risky", resolve=choose).checkpoint is not None
+    assert session.load()["a"] == 1
+    assert asked == ["a"]
+
+
+def test_a_dry_run_tells_the_same_and_writes_nothing(session, store, risky):
+    before = store.stats()
+    dry = session.merge("risky", dry_run=True)
+    assert (dry.checkpoint, dry.dry_run, dry.changes.summary()) == (None, True, "+1 log, b 1 to 2")
+    assert store.stats() == before
+    assert kinds_of(store) == ["fork"]
+    wet = session.merge("risky")
+    assert dry.changes.json_patch() == wet.changes.json_patch()
+
+
+def test_a_head_that_moved_since_it_was_seen_is_a_conflict(session, store, risky):
+    store.session("s").save({"a": 9}, "another writer")
+    with pytest.raises(ConflictError) as caught:
+        session.merge("risky")
+    assert caught.value.code is ErrorCode.BRANCH_MOVED
+    assert kinds_of(store) == ["fork"]
+    # Who has seen nothing merges into what is there.
+    assert store.session("s").merge("risky", resolve="ours").checkpoint is not None
+
+
+def test_a_merge_that_another_writer_overtakes_is_worked_out_again(store, faulty, risky):
+    late = {"a": 2, "b": 1, "log": ["x", "o", "o2"], "big": BIG}
+    faulty.plan(Fault("commit", before=lambda: store.session("s").save(late)))
+    assert store.session("s").merge("risky").checkpoint is not None
+    assert store.session("s").load() == {**late, "b": 2, "log": ["x", "o", "o2", "t"]}
+
+
+def test_a_merge_with_an_expectation_is_refused_when_another_writer_is_faster(session, store, faulty, risky):
+    faulty.plan(Fault("commit", before=lambda: store.session("s").save({"n": 1})))
+    with pytest.raises(ConflictError) as caught:
+        session.merge("risky")
+    assert caught.value.code is ErrorCode.BRANCH_MOVED
+    assert store.session("s").load() == {"n": 1}
+
+
+def test_their_branch_may_go_on_meanwhile(store, faulty, risky):
+    faulty.plan(Fault("commit", before=lambda: risky.save({"a": 9})))
+    report = store.session("s").merge("risky")
+    assert (report.theirs.seq, store.session("s").load()["b"]) == (3, 2)
+
+
+def test_a_lost_reply_is_settled_by_looking_into_the_log(session, store, faulty, risky):
+    faulty.plan(Fault("commit", after=failing(io_failed())))
+    made = session.merge("risky").checkpoint
+    assert made.seq == 5
+    assert kinds_of(store) == ["fork", "merge"]
+    check_links(store)
+
+
+def test_a_failed_commit_is_told_and_changes_nothing(session, store, faulty, risky):
+    faulty.plan(Fault("commit", before=failing(io_failed())))
+    with pytest.raises(BackendError):
+        session.merge("risky")
+    assert kinds_of(store) == ["fork"]
+    assert session.load()["b"] == 1
+
+
+def test_a_lease_that_was_lost_keeps_the_merge_from_being_written(backend, risky):
+    # Leases go by the clock of the machine.
+    store = holdfast.Store(backend)
+    with store.lease("work:s") as lease:
+        held = store.session("s", lease=lease)
+        backend.release(backend.lease("work:s"))
+        backend.claim(
+            "work:s",
+            Holder("stranger", "far-away/boot/1.1", 12345, "1"),
+            600.0,
+            at=time.time_ns() // 1000,
+            ticks=0,
+        )
+        with pytest.raises(ConflictError) as caught:
+            held.merge("risky")
+    assert caught.value.code is ErrorCode.LEASE_LOST
+    assert kinds_of(store) == ["fork"]
+
+
+def test_lines_that_never_were_one_cannot_be_merged(session, store):
+    session.save({"a": 1})
+    stranger = store.session("other").save({"a": 2})
+    with pytest.raises(NotFoundError) as caught:
+        session.merge(stranger)
+    assert caught.value.code is ErrorCode.NO_COMMON_ANCESTOR
+    assert "session 'other'" in str(caught.value)
+
+
+def test_a_fork_in_another_session_can_be_merged_back(session, store):
+    session.save({"a": 1, "b": 1})
+    elsewhere = session.fork(session="experiment")
+    elsewhere.save({"a": 1, "b": 2})
+    session.save({"a": 2, "b": 1})
+    report = session.merge(elsewhere.checkpoint())
+    assert report.checkpoint is not None
+    assert report.checkpoint.message == "merge of #2 of session 'experiment'"
+    assert session.load() == {"a": 2, "b": 2}
+    assert session.merge(elsewhere.checkpoint()).up_to_date
+    assert session.operations()[0].summary == "merge #2 of session 'experiment' into branch 'main' as #3"
+    # And back: what was merged here is an ancestor there too.
+    back = elsewhere.merge(session.checkpoint())
+    assert back.fast_forward
+    assert elsewhere.load() == {"a": 2, "b": 2}
+
+
+def test_of_branches_that_were_merged_crosswise_the_newest_meeting_is_taken(session, risky):
+    ours, theirs = session.checkpoint(), risky.checkpoint()
+    session.merge(theirs)
+    risky.merge(ours)
+    assert session.load() == risky.load() | {"log": ["x", "o", "t"]}
+    report = session.merge("risky", resolve="ours")
+    assert report.base.id == max((ours, theirs), key=lambda each: each.created_at).id
+    assert report.checkpoint is not None
+
+
+def test_history_that_was_removed_is_passed_through(session, store, risky):
+    session.save({"a": 5, "b": 1, "log": ["x", "o"], "big": BIG})
+    session.delete("#4")
+    session.delete("#2", force=True)
+    report = session.merge("risky")
+    assert report.base.seq == 1
+    assert session.load()["b"] == 2
+
+
+def test_where_they_parted_may_have_been_removed(session, store):
+    for n in (1, 2):
+        session.save({"n": n, "a": 1, "b": 1})
+    beside = session.fork(name="beside")
+    beside.save({"n": 2, "a": 1, "b": 2})
+    session.save({"n": 2, "a": 2, "b": 1})
+    session.delete("#2", force=True)
+    # What is still there is the better answer: it can be looked at.
+    assert session.merge("beside", dry_run=True).base.seq == 1
+    session.delete("#1", force=True)
+    # Where nothing else is left, a removed one has the state that both began with, as long as its row is there.
+    report = session.merge("beside", dry_run=True)
+    assert (report.base.seq, report.conflicts) == (2, ())
+    store.gc(keep_days=0)
+    with pytest.raises(NotFoundError):
+        session.merge("beside")
+
+
+def test_what_went_for_good_on_the_way_is_stepped_over(session, store):
+    session.save({"a": 1, "b": 1})
+    beside = session.fork(name="beside")
+    beside.save({"a": 1, "b": 2})
+    for n in (2, 3):
+        session.save({"a": n, "b": 1})
+    session.delete("#4")
+    store.gc(keep_days=0)
+    report = session.merge("beside")
+    assert (report.base.seq, report.conflicts) == (1, ())
+    assert session.load() == {"a": 3, "b": 2}
+
+
+def test_what_a_removed_merge_brought_is_not_merged_again(session, risky):
+    made = session.merge("risky").checkpoint
+    session.save({**session.load(), "c": 1})
+    session.delete(made)
+    assert session.merge("risky").up_to_date
+
+
+def test_a_long_way_to_the_meeting(session, store):
+    session.save({"n": 0, "m": 0})
+    risky = session.fork(name="risky")
+    for n in range(140):
+        session.save({"n": n + 1, "m": 0})
+        risky.save({"n": 0, "m": n + 1})
+    report = session.merge("risky")
+    assert report.base.seq == 1
+    assert session.load() == {"n": 140, "m": 140}
+
+
+def test_nothing_to_merge_into_and_nothing_to_merge(session, store):
+    with pytest.raises(NotFoundError) as caught:
+        session.merge("risky")
+    assert caught.value.code is ErrorCode.SESSION_MISSING
+    session.save(1)
+    with pytest.raises(NotFoundError):
+        session.merge("risky")
+
+
+@dataclass
+class Plan:
+    goal: str
+    steps: list[str]
+
+
+def test_objects_are_merged_by_their_fields_known_or_not(session, store, backend, clock):
+    store.register(Plan)
+    session.save({"plan": Plan("win", ["a"])})
+    risky = session.fork(name="risky")
+    risky.save({"plan": Plan("draw", ["a"])})
+    session.save({"plan": Plan("win", ["a", "b"])})
+    unaware = holdfast.Store(backend, clock=clock).session("s")
+    assert unaware.merge("risky").checkpoint is not None
+    assert store.session("s").load() == {"plan": Plan("draw", ["a", "b"])}
+
+
+def test_what_nobody_changed_is_read_once_to_be_written_and_never_to_be_compared(session, faulty):
+    one, other = ([f"a text of number {n} for {name}" for n in range(8_000)] for name in "xy")
+    base = {"x": {"big": one, "n": 0}, "y": {"big": other, "n": 0}}
+    session.save(base)
+    beside = session.fork(name="beside")
+    beside.save({**base, "x": {"big": one, "n": 1}})
+    session.save({**base, "y": {"big": other, "n": 1}})
+    read: list[int] = []
+
+    def counted(found):
+        read.append(len(found))
+        return found
+
+    faulty.plan(Fault("chunks", nth=None, after=counted))
+    session.load()
+    once = sum(read)
+    read.clear()
+    assert session.merge("beside").conflicts == ()
+    # Three states, and the difference that is told: all of it takes hardly more than one of them.
+    assert once > 20
+    assert sum(read) <= 1.3 * once
+    assert session.load() == {"x": {"big": one, "n": 1}, "y": {"big": other, "n": 1}}
+
+
+def test_awaited_it_is_the_same(store, session, risky):
+    async def main() -> holdfast.MergeReport:
+        return await holdfast.AsyncSession(session).merge("risky", resolve=lambda c: c.ours, tags=["t"])
+
+    report = anyio.run(main)
+    assert report.checkpoint is not None
+    assert report.checkpoint.tags == ("t",)
+    assert session.load()["b"] == 2
+
+
+def test_the_report_is_plain_data(session, risky):
+    risky.save({"a": (3, {4}), "b": 2, "log": ["x", "t"], "big": BIG})
+    told = session.merge("risky").to_dict()
+    assert told["checkpoint"] is None
+    assert told["changes"] is None
+    assert told["conflicts"][0]["theirs"]["$type"] == "tuple"
+    told = session.merge("risky", resolve="ours").to_dict()
+    assert told["checkpoint"]["trigger"] == "merge"
+    assert told["resolved"][0]["how"] == "ours"
+    assert told["changes"]["stat"]["added"] == 1
