@@ -141,7 +141,11 @@ def test_a_clock_that_is_set_lets_no_second_heartbeat_live_beside_the_first(jump
 
 def test_a_heartbeat_whose_lease_cannot_be_renewed_ends_though_the_renewal_hangs():
     faulty, goes_on = FaultyBackend(MemoryBackend()), threading.Event()
-    faulty.plan(Fault("renew", nth=None, before=goes_on.wait))
+
+    def hang() -> None:
+        goes_on.wait()
+
+    faulty.plan(Fault("renew", nth=None, before=hang))
 
     async def run():
         async with holdfast.AsyncStore(faulty) as opened:

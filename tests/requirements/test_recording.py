@@ -7,11 +7,13 @@ import signal
 import subprocess
 import sys
 import textwrap
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
 import holdfast
-from holdfast import Interrupted, Recorder, every, on, when
+from holdfast import Checkpoint, Interrupted, Recorder, every, on, when
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -79,7 +81,13 @@ def test_without_a_trigger_it_never_saves_by_itself(place):
 @pytest.mark.requirement("K8")
 def test_saves_can_be_forced_whatever_the_trigger_says(place):
     loop = Loop()
-    spent = when(lambda state, last: state["loop"]["cost"] > (last.cost_usd if last else 0) + 1.0)
+
+    def spends_much(state: Mapping[str, Any], last: Checkpoint | None) -> bool:
+        before = last.cost_usd if last else 0
+        assert before is not None
+        return bool(state["loop"]["cost"] > before + 1.0)
+
+    spent = when(spends_much)
     with holdfast.open(place, durability="process") as store:
         trigger = every(steps=1000) | spent | on("specialist.invoked")
         recorder = Recorder(store.session("s"), trigger=trigger).connect("loop", loop)
@@ -134,6 +142,7 @@ def test_an_interrupt_ends_in_a_checkpoint_from_which_the_next_run_goes_on(place
             text=True,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         )
+        assert program.stdout is not None
         started = int(program.stdout.readline().split()[1])
         assert "at" in program.stdout.readline()
         program.send_signal(number)
@@ -143,6 +152,7 @@ def test_an_interrupt_ends_in_a_checkpoint_from_which_the_next_run_goes_on(place
             last = store.session("s").checkpoint()
             done = store.session("s").load()["loop"]["done"]
         assert last.status == "interrupted"
+        assert last.step is not None
         assert done == list(range(last.step + 1))
         assert started == 0 if run == 0 else started > 9
 
@@ -154,6 +164,7 @@ def test_an_interrupt_by_hand_is_one_too():
         recorder.interrupt()
         with pytest.raises(Interrupted) as end:
             recorder.step(1)
+    assert end.value.checkpoint is not None
     assert end.value.checkpoint.status == "interrupted"
 
 
@@ -174,6 +185,8 @@ def test_systems_connect_one_by_one_and_the_report_says_to_what_and_whether_it_i
         recorder = Recorder(store.session("debug")).connect("beliefs", again)
         report = recorder.resume()
         assert again.done == ["the cache is stale"]
+        assert report is not None
+        assert report.checkpoint is not None
         assert (report.checkpoint.id, report.checkpoint.message) == (saved.id, "before the risky part")
         assert report.checkpoint.created_at == saved.created_at
         assert report.complete
@@ -181,6 +194,7 @@ def test_systems_connect_one_by_one_and_the_report_says_to_what_and_whether_it_i
 
         recorder.connect("code", code, optional=True).connect("gaps", None, optional=True)
         report = recorder.resume()
+        assert report is not None
         assert not report.complete
         assert {name: each.outcome for name, each in report.sources.items()} == {
             "beliefs": "restored",
@@ -193,5 +207,7 @@ def test_systems_connect_one_by_one_and_the_report_says_to_what_and_whether_it_i
     with holdfast.open(place, durability="process") as store:
         recorder = Recorder(store.session("debug")).connect("gaps", gaps)
         report = recorder.resume(saved)
+        assert report is not None
         assert report.complete
+        assert report.checkpoint is not None
         assert report.checkpoint.id == saved.id

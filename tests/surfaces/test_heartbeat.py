@@ -63,6 +63,7 @@ def program(tmp_path):
     )
     (tmp_path / "wrong.py").write_text("import no_such_library\n", encoding="utf-8")
     (tmp_path / "broken.py").write_text("x = 1\n\ndef f(:\n", encoding="utf-8")
+    (tmp_path / "nulls.py").write_bytes(b"x = 1\0")
     (tmp_path / "worse.py").write_text("x = 1 / 0\n", encoding="utf-8")
 
     def run(*words, **env):
@@ -142,6 +143,7 @@ def test_an_agent_is_a_class_an_instance_a_function_or_alone_in_its_module(progr
         ("./agents.py:Quiet", "'./agents.py:Quiet' does not name an agent", "did you mean agents:Quiet?"),
         ("agents.Quiet", "there is no module 'agents.Quiet'", "did you mean agents:Quiet?"),
         ("agents.Quite", "there is no module 'agents.Quite'", "where the file is"),
+        ("nulls", "cannot contain null bytes\n", "DEBUG"),
         ("broken", "importing broken failed: SyntaxError: invalid syntax (broken.py:3)", "DEBUG"),
         (
             "wrong:Agent",

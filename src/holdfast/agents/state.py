@@ -83,13 +83,15 @@ class AgentState:
     status: Status = "running"
     metadata: Json = field(default_factory=dict)
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        """Set a field. What is none would be saved by nobody, so it is refused; names with an underscore are free."""
-        if not name.startswith("_") and not hasattr(type(self), name):
-            names = self.__dataclass_fields__.keys()
-            if name not in names:
-                raise _unknown(type(self).__name__, name, list(names))
-        object.__setattr__(self, name, value)
+    if not TYPE_CHECKING:  # a type checker that sees it would take every name for a field
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            """Set a field. What is none would be lost, and is refused; names with an underscore are free."""
+            if not name.startswith("_") and not hasattr(type(self), name):
+                names = self.__dataclass_fields__.keys()
+                if name not in names:
+                    raise _unknown(type(self).__name__, name, list(names))
+            object.__setattr__(self, name, value)
 
     def to_dict(self) -> dict[str, Any]:
         """All fields as plain data, the time as ISO text; nothing in it is shared with this object."""

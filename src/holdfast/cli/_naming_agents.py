@@ -135,10 +135,11 @@ def _failed(what: str, error: BaseException) -> InvalidInputError:
     # The innermost place: the line of the user's code that raised, or that cannot be read.
     trace, file, line, said = error.__traceback__, "", 0, str(error)
     while trace is not None:
-        # Not those of the import itself.
-        if not trace.tb_frame.f_code.co_filename.startswith("<frozen"):
-            file, line = trace.tb_frame.f_code.co_filename, trace.tb_lineno
+        file, line = trace.tb_frame.f_code.co_filename, trace.tb_lineno
         trace = trace.tb_next
+    if file.startswith("<frozen"):
+        # In the import itself: a line of it says nothing about the user's.
+        file = ""
     if isinstance(error, SyntaxError) and error.filename:
         file, line, said = error.filename, error.lineno or 0, error.msg
     place = f" ({os.path.basename(file)}:{line})" if file else ""  # noqa: PTH119 - as above

@@ -1,8 +1,8 @@
 """Where a resumed agent goes on counting: the step, the beats and the amounts that belong to a state.
 
 A recorder puts its counters onto each of its checkpoints. Others put the same state there once more without them: a
-person with a note, a restore, a fork. The counters belong to the state, so they are looked for on the nearest checkpoint
-that has that very state. Only rows are read for it, and no more than a few hundred.
+person with a note, a restore, a fork. The counters belong to the state, so they are looked for on the nearest
+checkpoint that has that very state. Only rows are read for it, and no more than a few hundred.
 """
 
 from __future__ import annotations
@@ -78,7 +78,12 @@ def _is_whole(counters: Counters) -> bool:
 def _completed(known: Counters, row: CheckpointRow) -> Counters:
     """The same, with what another checkpoint of that state has and nobody had before."""
     found = _counted(Checkpoint(row, SessionRow(row.session, None, None, 0)))
-    whole = Counters(*(theirs if ours is None else ours for ours, theirs in zip(known, found, strict=True)))
+    missing: dict[str, Any] = {
+        name: theirs
+        for name, ours, theirs in zip(Counters._fields, known, found, strict=True)
+        if ours is None and theirs is not None
+    }
+    whole = known._replace(**missing)
     is_first = known.taken_from is None and (whole.step, whole.beats) != (known.step, known.beats)
     return whole._replace(taken_from=row.id.hex()) if is_first else whole
 

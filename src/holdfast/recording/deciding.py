@@ -210,7 +210,7 @@ class Deciding:
                 raise InvalidInputError(
                     "an event that a recorder emits is about its own session",
                     code=ErrorCode.BAD_ARGUMENT,
-                    hint="leave session= out, or give what you mean another name; recorder.events.emit() takes any session",
+                    hint="leave session= out, or give it another name; recorder.events.emit() takes any session",
                     argument="session",
                 )
             event = of_application(event, data, session=self._saver.id)

@@ -39,7 +39,11 @@ class Trigger:
         return _combined(AllOf, self, other)
 
     def throttle(self, seconds: float | timedelta) -> Trigger:
-        """Due at most once in so many seconds, or a timedelta. What comes sooner is held back until then, and not lost."""
+        """Due at most once in so many seconds. What comes sooner is held back until then, and not lost.
+
+        Args:
+            seconds: How many, or a timedelta.
+        """
         return Throttled(self, _seconds(seconds, "throttle"))
 
 

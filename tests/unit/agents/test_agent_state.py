@@ -229,7 +229,7 @@ def test_the_record_alone_needs_no_event_loop():
 def test_an_attribute_that_is_no_field_is_refused_with_the_near_miss():
     state = AgentState()
     with pytest.raises(holdfast.InvalidInputError, match="AgentState has no field 'step_numbr'") as refused:
-        state.step_numbr = 3
+        state.step_numbr = 3  # type: ignore[attr-defined]
     assert refused.value.hint == "did you mean step_number?"
     state.step_number = 3
     state._cache = {"mine": 1}  # type: ignore[attr-defined]
@@ -255,7 +255,7 @@ def test_a_class_built_on_it_has_its_own_fields_and_properties():
     mine.twice = 8
     assert (mine.mood, mine.step_number) == ("tense", 4)
     with pytest.raises(holdfast.InvalidInputError, match="Mine has no field 'moood'"):
-        mine.moood = "?"
+        mine.moood = "?"  # type: ignore[attr-defined]
 
 
 def test_none_is_no_state_and_the_message_is_a_sentence():

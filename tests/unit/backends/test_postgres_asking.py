@@ -218,10 +218,14 @@ def test_a_view_that_is_interrupted_while_it_is_left_gives_its_connection_back(
         raise KeyboardInterrupt
 
     for _ in range(20):
-        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt), store.reader() as reader:
-            reader.session("a")
+        view = store.reader()
+        reader = view.__enter__()
+        reader.session("a")
+        with monkeypatch.context() as patch:
             patch.setattr(ChunkQuestion, "answer", interrupted)
             reader.chunks(names)
+            with pytest.raises(KeyboardInterrupt):
+                view.__exit__(None, None, None)
         with pytest.raises(HoldfastError, match="has ended"):
             reader.session("a")
     # More often than there are connections: each has come back.

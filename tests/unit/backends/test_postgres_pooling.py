@@ -15,15 +15,18 @@ import pytest
 
 psycopg = pytest.importorskip("psycopg")
 
+from psycopg_pool.pool import WaitingClient  # noqa: E402
 from tests.services.postgres import Role, Server  # noqa: E402
 from tests.unit.backends.test_postgres_address import everything_said  # noqa: E402
 
 from holdfast.backends.forking import watch  # noqa: E402
+from holdfast.backends.postgres import pooling  # noqa: E402
 from holdfast.backends.postgres.address import parse  # noqa: E402
 from holdfast.backends.postgres.connecting import Connector  # noqa: E402
 from holdfast.backends.postgres.errors import is_lost, translated  # noqa: E402
 from holdfast.backends.postgres.pooling import Pool  # noqa: E402
 from holdfast.errors import BackendError, ErrorCode, HoldfastError, StateError  # noqa: E402
+from holdfast.testing.faults import failing  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -143,6 +146,60 @@ def test_more_users_than_connections_wait_for_their_turn(open_pool):
         thread.join()
     assert len(found) == 160
     assert len(set(found)) <= 2
+
+
+def test_who_is_interrupted_while_waiting_is_given_no_connection_later(open_pool, monkeypatch):
+    def interrupted(_waiter: object, timeout: float) -> None:
+        raise KeyboardInterrupt
+
+    pool = open_pool(timeout=2.0, most=1)
+    for _ in range(3):
+        with pool.connection(), monkeypatch.context() as patch:
+            patch.setattr(WaitingClient, "wait", interrupted)
+            with pytest.raises(KeyboardInterrupt), pool.connection():
+                pass
+        # The one that there is goes to nobody who has left.
+        with pool.connection() as connection:
+            assert connection.execute("SELECT 1").fetchall() == [(1,)]
+
+
+def test_who_is_interrupted_after_a_connection_was_found_gives_it_back(open_pool, monkeypatch):
+    def given_and_interrupted(waiter: WaitingClient, timeout: float) -> None:
+        waited(waiter, timeout)
+        raise KeyboardInterrupt
+
+    waited = WaitingClient.wait
+    pool = open_pool(timeout=2.0, most=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(WaitingClient, "wait", given_and_interrupted)
+        # None is open yet: it is made while the first one waits.
+        patch.setattr(pooling, "_FIRST_PAUSE", 1.0)
+        with pytest.raises(KeyboardInterrupt), pool.connection():
+            pass
+    with pool.connection() as first:
+        pass
+    with monkeypatch.context() as patch:
+        patch.setattr(pooling, "is_quiet", failing(KeyboardInterrupt()))
+        with pytest.raises(KeyboardInterrupt), pool.connection():
+            pass
+    with pool.connection() as connection:
+        assert connection is first
+
+
+def test_ctrl_c_in_a_wait_is_ctrl_c_whatever_becomes_of_the_locks(open_pool, monkeypatch):
+    def torn(_waiter: object, timeout: float) -> None:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            threading.Lock().release()
+
+    pool = open_pool(timeout=2.0, most=1)
+    with pool.connection(), monkeypatch.context() as patch:
+        patch.setattr(WaitingClient, "wait", torn)
+        with pytest.raises(KeyboardInterrupt), pool.connection():
+            pass
+    with pool.connection():
+        pass
 
 
 def test_waiting_for_a_turn_ends_with_the_timeout(open_pool):

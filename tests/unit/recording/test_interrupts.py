@@ -55,10 +55,13 @@ class Program:
 
     def until(self, word):
         """Read on until a line begins with this; return that line."""
-        for line in self.process.stdout:
+        said, errors = self.process.stdout, self.process.stderr
+        assert said is not None
+        assert errors is not None
+        for line in said:
             if line.startswith(word):
                 return line.strip()
-        raise AssertionError(f"it never said {word}: {self.process.stderr.read()}")
+        raise AssertionError(f"it never said {word}: {errors.read()}")
 
     def send(self, number):
         self.process.send_signal(number)

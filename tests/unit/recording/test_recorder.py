@@ -11,6 +11,7 @@ import pytest
 import holdfast
 from holdfast import (
     BackendError,
+    Event,
     InvalidInputError,
     Keep,
     NotFoundError,
@@ -69,7 +70,7 @@ def recorder_of(store, *, session="s", **parts):
 
 def collected(recorder, pattern="*"):
     """Every event from now on; ask after a flush."""
-    events = []
+    events: list[Event] = []
     recorder.events.subscribe(pattern, events.append)
 
     def so_far():
@@ -96,6 +97,7 @@ def test_the_steps_amounts_are_on_the_next_checkpoint(store):
     recorder.step(1, tokens=10, cost_usd=0.1)
     saved = recorder.step(2, tokens=20, duration_ms=5)
 
+    assert saved is not None
     assert (saved.step, saved.tokens, saved.cost_usd, saved.duration_ms) == (2, 20, 0.1, 5.0)
     second = Recorder(store.session("s")).connect("a", Part())
     second.resume()
@@ -104,7 +106,7 @@ def test_the_steps_amounts_are_on_the_next_checkpoint(store):
 
 def test_sources_are_restored_in_the_order_in_which_they_are_connected(store):
     recorder_of(store, one=Part(1), two=Part(2), three=Part(3)).save()
-    log = []
+    log: list[str] = []
     parts = {name: Part(name=name, log=log) for name in ("three", "one", "two")}
 
     report = recorder_of(store, **parts).resume()

@@ -13,6 +13,8 @@ from holdfast import (
     AsyncRecorder,
     AsyncStore,
     BackendError,
+    CheckpointCreated,
+    Event,
     InvalidInputError,
     Recorder,
     StateError,
@@ -79,12 +81,15 @@ async def test_it_saves_and_resumes_as_a_recorder_does():
         recorder = AsyncRecorder(store.session("s"), trigger=every(steps=5) | on("a.b"))
         recorder.connect("part", part).connect("slow", slow)
         assert [n for n in range(12) if await recorder.step(n) is not None] == [0, 5, 10]
-        assert (await recorder.emit("a.b")).trigger == "auto:a.b"
+        emitted = await recorder.emit("a.b")
+        assert emitted is not None
+        assert emitted.trigger == "auto:a.b"
         assert await recorder.beat() is await recorder.tick() is None
         part.value, slow.value = 8, 9
 
         report = await recorder.resume()
 
+        assert report is not None
         assert report.complete
         assert (part.value, slow.value) == (1, 2)
         assert recorder.steps == 11
@@ -116,6 +121,7 @@ async def test_the_call_itself_captures_before_anything_is_awaited():
         part.value.append("later")
         saved, stepped = await saving, await stepping
 
+        assert stepped is not None
         for each in (saved, stepped):
             assert await store.session("s").load(each) == {"part": {"value": [1]}}
         assert (saved.seq, stepped.seq) == (1, 2)
@@ -161,7 +167,7 @@ async def test_cancelling_while_it_is_written_loses_no_bookkeeping():
     store, gate = gated()
     part = Part(1)
     recorder = AsyncRecorder(store.session("s"), trigger=every(steps=5)).connect("part", part)
-    told = []
+    told: list[Event] = []
     recorder.events.subscribe("checkpoint.created", told.append)
 
     saving = asyncio.ensure_future(recorder.step(5))
@@ -185,7 +191,9 @@ async def test_cancelling_while_it_is_written_loses_no_bookkeeping():
     ]
     assert await recorder.step(6) is None
     assert await recorder.events.aflush(5)
-    assert [each.seq for each in told] == [1, 2]
+    created = [each for each in told if isinstance(each, CheckpointCreated)]
+    assert created == told
+    assert [each.seq for each in created] == [1, 2]
 
 
 @in_loop
@@ -202,6 +210,7 @@ async def test_a_save_whose_task_is_gone_counts_as_saved_when_it_is_written():
     while recorder._saving:  # noqa: ASYNC110 - nobody is told when a worker is done that nobody waits for
         await asyncio.sleep(0.001)
 
+    assert recorder.last is not None
     assert (recorder.last.seq, recorder.last.step) == (1, 5)
     assert await recorder.step(7) is None
 
@@ -254,7 +263,9 @@ def test_what_a_loop_that_ends_did_not_write_is_due_again():
     gate.open.set()
 
     assert recorder._saving == 0
-    assert asyncio.run(recorder.step(6)).trigger == "auto:step"
+    saved = asyncio.run(recorder.step(6))
+    assert saved is not None
+    assert saved.trigger == "auto:step"
 
 
 @in_loop
@@ -371,13 +382,14 @@ async def test_a_restore_that_fails_while_it_is_awaited_is_reported_and_carried(
         report = await recorder.resume()
         await recorder.save()
 
+        assert report is not None
         assert (report.named("failed"), other.value) == (("a",), 2)
         assert await store.session("s").load() == {"a": {"value": 1}, "b": {"value": 2}}
 
 
 @in_loop
 async def test_nothing_is_saved_while_only_some_have_their_state_back():
-    refused = []
+    refused: list[str] = []
 
     class Saving(Part):
         async def restore(self, value):
@@ -394,7 +406,9 @@ async def test_nothing_is_saved_while_only_some_have_their_state_back():
         await recorder.resume()
 
         assert refused == ["resume-unfinished"]
-        assert (await recorder.step(5)).seq == 2
+        stepped = await recorder.step(5)
+        assert stepped is not None
+        assert stepped.seq == 2
 
 
 @in_loop
@@ -420,11 +434,14 @@ def test_a_plain_recorder_refuses_what_has_to_be_awaited():
         Recorder(store.session("s")).connect("slow", SlowPart())
 
 
-def test_each_kind_of_recorder_takes_its_kind_of_session():
-    with holdfast.open("memory:") as store, pytest.raises(InvalidInputError, match="AsyncSession"):
-        AsyncRecorder(store.session("s"))
-    with pytest.raises(InvalidInputError, match="saves into a Session"):
-        Recorder(AsyncStore(MemoryBackend()).session("s"))
+@pytest.mark.parametrize(
+    ("kind", "store", "said"),
+    [(AsyncRecorder, holdfast.Store, "AsyncSession"), (Recorder, AsyncStore, "saves into a Session")],
+)
+def test_each_kind_of_recorder_takes_its_kind_of_session(kind, store, said):
+    session = store(MemoryBackend()).session("s")
+    with pytest.raises(InvalidInputError, match=said):
+        kind(session)
 
 
 def test_a_plain_restore_that_gives_an_awaitable_is_a_failure_and_no_silence():
@@ -439,6 +456,7 @@ def test_a_plain_restore_that_gives_an_awaitable_is_a_failure_and_no_silence():
         recorder = Recorder(store.session("s")).connect("sly", Sly(1))
         recorder.save()
         report = recorder.resume()
+    assert report is not None
     assert "await" in report.sources["sly"].message
 
 

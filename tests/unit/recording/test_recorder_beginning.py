@@ -66,6 +66,7 @@ def test_the_first_stop_in_a_session_without_checkpoints_is_saved():
         recorder.interrupt()
         with pytest.raises(Interrupted) as end:
             recorder.tick()
+        assert end.value.checkpoint is not None
         assert end.value.checkpoint.seq == 1
 
 
@@ -77,6 +78,7 @@ def test_one_that_has_saved_has_last_words_without_a_resume(store):
     with pytest.raises(Interrupted) as end:
         recorder.tick()
 
+    assert end.value.checkpoint is not None
     assert end.value.checkpoint.seq == 3
 
 
@@ -169,6 +171,7 @@ def test_nobody_saves_while_a_resume_reads():
         go_on.set()
         await resuming
         saved = await recorder.beat()
+        assert saved is not None
         return refused.value.code, saved.branch, await store.session("s").load(saved)
 
     assert asyncio.run(main()) == ("resume-unfinished", "main", GOOD)

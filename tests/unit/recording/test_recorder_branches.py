@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 import holdfast
-from holdfast import AsyncRecorder, Recorder, every
+from holdfast import AsyncRecorder, Recorder, RecorderForked, every
 from holdfast.backends.memory import MemoryBackend
 from holdfast.testing.faults import Fault, FaultyBackend
 
@@ -63,10 +63,9 @@ def test_a_plain_session_is_on_main_as_ever(store):
 
 def test_the_fork_and_the_switch_are_one_commit():
     commits = []
-    backend = FaultyBackend(
-        MemoryBackend(), [Fault("commit", nth=None, before=lambda: commits.append(store.current_branch("s")))]
-    )
+    backend = FaultyBackend(MemoryBackend())
     store = holdfast.Store(backend)
+    backend.plan(Fault("commit", nth=None, before=lambda: commits.append(store.current_branch("s"))))
     recorder, _ = started(store)
     recorder.step(0)
     store.session("s").save({"by": "hand"})
@@ -103,7 +102,7 @@ def test_after_a_rollback_the_next_start_goes_on_from_what_was_mended(store):
 
 def test_a_fork_that_nobody_wanted_is_told_and_counted(store):
     recorder, _ = started(store)
-    told = []
+    told: list[RecorderForked] = []
     recorder.events.subscribe("recorder.forked", told.append)
     recorder.step(0)
     store.session("s").save({"by": "hand"})

@@ -24,6 +24,11 @@ class Goals:
     done: int = 0
 
 
+@dataclass(frozen=True)
+class Fixed:
+    a: int = 1
+
+
 class Memory(pydantic.BaseModel):
     items: list[str] = []
     limit: int = pydantic.Field(default=3, gt=0)
@@ -103,7 +108,7 @@ def test_two_functions():
         (object(), "attributes"),
         ({"a": 1}, "functions"),
         (Goals, "instance"),
-        (dataclass(frozen=True)(type("Fixed", (), {"__annotations__": {"a": int}, "a": 1}))(), "attributes"),
+        (Fixed(), "attributes"),
     ],
 )
 def test_anything_else_is_refused_with_what_fits(thing, said):
@@ -117,8 +122,12 @@ def test_attributes_that_are_not_there_are_refused():
         attributes(Plain(), "nope")
     with pytest.raises(InvalidInputError):
         attributes(Plain())
+
+
+@pytest.mark.parametrize("bad", [None, 5])
+def test_what_is_no_function_is_refused(bad):
     with pytest.raises(InvalidInputError):
-        functions(None, print)
+        functions(bad, print)
 
 
 def test_a_snapshot_that_would_have_to_be_awaited_is_refused():

@@ -375,6 +375,7 @@ def test_what_could_not_be_saved_stays_due(clock):
         recorder.step(10)
 
     saved = recorder.step(11)
+    assert saved is not None
     assert (saved.trigger, saved.step) == ("auto:step", 11)
     assert recorder.step(12) is None
     assert recorder.beat() is recorder.beat() is None
@@ -411,17 +412,21 @@ def test_seconds_that_are_none_are_refused(bad):
             make()
 
 
-def test_what_is_no_trigger_is_refused(store):
+def test_what_says_nothing_about_when_is_refused():
     with pytest.raises(InvalidInputError, match="how often"):
         every()
     with pytest.raises(InvalidInputError):
         on("Not A Pattern")
+
+
+@pytest.mark.parametrize("bad", ["true", 5])
+def test_what_is_no_trigger_is_refused(store, bad):
     with pytest.raises(InvalidInputError):
-        when("true")
+        when(bad)
     with pytest.raises(InvalidInputError):
-        Recorder(store.session("s"), trigger=5)
+        Recorder(store.session("s"), trigger=bad)
     with pytest.raises(TypeError):
-        every(steps=5) | 5
+        every(steps=5) | bad
 
 
 def test_triggers_are_values():

@@ -144,10 +144,18 @@ class Pool:
                 self._check_waiting(started, left)
                 pause = min(pause * 2, _LONGEST_PAUSE)
                 continue
-            if is_quiet(connection):
-                return shared, connection
-            self.drop_idle(connection)
-            connection.close()
+            except BaseException as error:  # noqa: BLE001 - it is raised again
+                _let_go(shared, error)
+                raise _interruption(error) from None
+            try:
+                if is_quiet(connection):
+                    return shared, connection
+                self.drop_idle(connection)
+                connection.close()
+            except BaseException:
+                # Ctrl-C: nobody has it yet who would give it back.
+                shared.putconn(connection)
+                raise
             shared.putconn(connection)
 
     def _open(self) -> ConnectionPool[Connected]:
@@ -236,3 +244,31 @@ def _pool(connector: Connector, most: int) -> ConnectionPool[Connected]:
 
 def _close(shared: ConnectionPool[Connected]) -> None:
     shared.close(timeout=_FAREWELL)
+
+
+def _let_go(shared: ConnectionPool[Connected], error: BaseException) -> None:
+    """See to it that nobody is given a connection any more for whom `getconn` ended with this error.
+
+    psycopg's pool does so for exceptions, but not for Ctrl-C: who waited stays in its queue and is given the next
+    connection, which nobody would give back. What it had in hand only its frames know.
+    """
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_name != "_getconn_unchecked":
+        trace = trace.tb_next
+    if trace is None:
+        return
+    held = trace.tb_frame.f_locals
+    waiter, connection = held.get("pos"), held.get("conn")
+    if waiter is not None and not waiter.fail(PoolTimeout("interrupted")):
+        connection = connection or waiter.conn
+    # After an exception it has given it back itself, and twice would give it to two.
+    if connection is not None and not isinstance(error, Exception):
+        connection._pool = shared  # noqa: SLF001 - as `getconn` does at its end
+        shared.putconn(connection)
+
+
+def _interruption(error: BaseException) -> BaseException:
+    """What ended a wait. Ctrl-C may come when a lock is not taken yet that is then to be given back."""
+    context = error.__context__
+    is_hidden = isinstance(error, RuntimeError) and context is not None and not isinstance(context, Exception)
+    return context if is_hidden and context is not None else error

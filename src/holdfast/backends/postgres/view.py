@@ -51,7 +51,12 @@ class View:
         self._reader: PostgresReader | None = None
 
     def __enter__(self) -> PostgresReader:
-        self._reader = PostgresReader(self._open(), self._url, self._open_again)
+        try:
+            self._reader = PostgresReader(self._open(), self._url, self._open_again)
+        except BaseException:
+            # Ctrl-C just now: `__exit__` is never called.
+            self._give_back()
+            raise
         return self._reader
 
     def __exit__(

@@ -1,0 +1,135 @@
+"""A resume goes on counting where the state was counted, whoever put that state there once more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast import Recorder, Store
+from holdfast.recording import counting
+
+
+class Part:
+    def __init__(self, value: Any = None) -> None:
+        self.value = value
+
+    def snapshot(self) -> Any:
+        return {"value": self.value}
+
+    def restore(self, value: Any) -> None:
+        self.value = value["value"]
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    with holdfast.open("memory:") as opened:
+        yield opened
+
+
+def lived(store: Store, *steps: int) -> None:
+    """An agent that has counted steps and beats, and saved each."""
+    part = Part()
+    recorder = Recorder(store.session("s")).connect("part", part)
+    for step in steps:
+        part.value = f"at {step}"
+        recorder.step(step, tokens=step * 100)
+        recorder.beat()
+        recorder.save()
+
+
+def resumed(store: Store, session: str = "s", ref: str = "@") -> tuple[Recorder, holdfast.ResumeReport]:
+    recorder = Recorder(store.session(session)).connect("part", Part())
+    report = recorder.resume(ref)
+    assert report is not None
+    return recorder, report
+
+
+def test_a_persons_note_does_not_set_the_counters_back(store: Store) -> None:
+    lived(store, 3, 7)
+    session = store.session("s")
+    session.save(session.load(), "note")
+    session.save(session.load(), "another note")
+
+    recorder, report = resumed(store)
+
+    assert (recorder.steps, recorder.next_step, recorder.beats) == (7, 8, 2)
+    assert (report.steps_recovered, report.beats_recovered) == (7, 2)
+    assert report.counted_on == session.log()[2].id
+    assert f"counted on from {report.counted_on[:12]}" in str(report)
+    saved = recorder.save()
+    assert (saved.step, saved.tokens, saved.metadata) == (7, 700, {"beats": 2})
+
+
+def test_a_restore_has_the_counters_of_what_it_restores(store: Store) -> None:
+    lived(store, 3, 7, 9)
+    session = store.session("s")
+    session.restore("#1")
+
+    recorder, report = resumed(store)
+
+    assert (recorder.steps, recorder.beats) == (3, 1)
+    assert report.counted_on == session.log()[3].id
+
+
+def test_a_restore_says_which_of_two_equal_states_it_means(store: Store) -> None:
+    recorder = Recorder(store.session("s")).connect("part", Part("the same"))
+    for step in (3, 7):
+        recorder.step(step)
+        recorder.beat()
+        recorder.save()
+    recorder.step(9)
+    store.session("s").restore("#1")
+
+    assert resumed(store)[0].beats == 1
+
+
+def test_a_fork_into_another_session_counts_on(store: Store) -> None:
+    lived(store, 3, 7)
+    store.session("s").fork("@", session="other")
+
+    recorder, _ = resumed(store, "other")
+
+    assert (recorder.steps, recorder.beats) == (7, 2)
+
+
+def test_a_note_on_a_restore_counts_on(store: Store) -> None:
+    lived(store, 3, 7)
+    session = store.session("s")
+    session.restore("#1")
+    session.save(session.load(), "note")
+
+    recorder, _ = resumed(store)
+
+    assert (recorder.steps, recorder.beats) == (3, 1)
+
+
+def test_another_state_begins_at_0_and_the_report_says_so(store: Store) -> None:
+    lived(store, 3, 7)
+    store.session("s").save({"part": {"value": "edited by hand"}}, "edited")
+
+    recorder, report = resumed(store)
+
+    assert (recorder.next_step, recorder.beats, report.counted_on) == (0, 0, None)
+    assert "counting begins at 0" in str(report)
+
+
+def test_the_walk_is_bounded(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counting, "_FARTHEST", 2)
+    lived(store, 3)
+    session = store.session("s")
+    for n in range(2):
+        session.save(session.load(), f"note {n}")
+    assert resumed(store)[0].steps == 3
+    session.save(session.load(), "one too many")
+    assert resumed(store)[0].steps is None
+
+
+def test_metadata_that_only_looks_like_a_restore_harms_nothing(store: Store) -> None:
+    lived(store, 3)
+    session = store.session("s")
+    session.save(session.load(), metadata={"restored_from": "z" * 64})
+
+    assert resumed(store)[0].steps == 3
