@@ -21,9 +21,10 @@ from holdfast.cli._terminal import ColorChoice, TimeChoice, is_terminal, paint, 
 DEFAULT_SESSION = "default"
 
 _OPTIONS = frozenset(
-    f"HOLDFAST_{name}" for name in ("STORE", "SESSION", "CONFIG", "TIME", "COLOR", "PAGER", "DEBUG")
+    f"HOLDFAST_{name}"
+    for name in ("STORE", "SESSION", "CONFIG", "TIME", "COLOR", "PAGER", "DEBUG", "REQUIRE")
 )
-"""Variables that are read as options are, without looking at all settings."""
+"""Variables that are read as options are, or by others, without looking at all settings."""
 
 
 class Settings:

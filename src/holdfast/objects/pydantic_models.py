@@ -23,7 +23,6 @@ from holdfast.objects.fielded import (
 )
 from holdfast.objects.shapes import mismatch
 
-
 _OWN_SLOTS = frozenset(
     ("__dict__", "__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__", "__weakref__")
 )

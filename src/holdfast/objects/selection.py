@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain, zip_longest
 from typing import Any, Final
 
@@ -25,19 +24,18 @@ from holdfast.objects.nodes import Entry, MalformedNodeError, Node, Parts
 from holdfast.objects.opaque import Opaque
 from holdfast.objects.registry import TypeRegistry
 from holdfast.objects.verified import Read, read_chunk, read_chunks
+from holdfast.record import Record
 from holdfast.storage.records import ChunkHash
 
 Step = str | int | slice
 
-_STEP: Final = re.compile(
-    r"""
+# Compiled by the first path that is read: most programs read none.
+_STEP: Final = r"""
       (?P<dot>\.)? (?P<name>[^.\[\]'"]+)
     | \[ (?P<index>-?\d{1,18}) \]
     | \[ (?P<start>-?\d{1,18})? : (?P<stop>-?\d{1,18})? \]
     | \[ (?P<quote>['"]) (?P<text>.*?) (?P=quote) \]
-    """,
-    re.VERBOSE,
-)
+    """
 
 
 def parse_path(text: str) -> list[Step]:
@@ -48,8 +46,9 @@ def parse_path(text: str) -> list[Step]:
     """
     steps: list[Step] = []
     position = 0
+    step = re.compile(_STEP, re.VERBOSE)
     while position < len(text):
-        match = _STEP.match(text, position)
+        match = step.match(text, position)
         if match is None or (match["name"] and bool(match["dot"]) == (position == 0)):
             raise InvalidInputError(
                 f"{text!r:.100} is not a path",
@@ -72,8 +71,7 @@ def _step(match: re.Match[str]) -> Step:
     return slice(start, stop)
 
 
-@dataclass(frozen=True, slots=True)
-class _Decoded:
+class _Decoded(Record):
     """A value that stood whole: from here on the way is taken in Python."""
 
     value: Any

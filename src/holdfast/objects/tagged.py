@@ -32,7 +32,7 @@ _LONGEST_DECIMAL = 12_000
 _MAX_MARGIN = 32
 """Levels that are indented further; 10,000 levels of growing margins would be 200 MB of spaces."""
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE = "[\ud800-\udfff]"
 
 _WORDS = {None: "null", True: "true", False: "false"}
 
@@ -226,7 +226,7 @@ def _text(value: Any) -> str:
     if text.isascii():
         return text
     # Half a surrogate pair cannot be encoded; everything else is left to whoever knows where the text goes.
-    return _SURROGATE.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
+    return re.sub(_SURROGATE, lambda found: f"\\u{ord(found.group()):04x}", text)
 
 
 def tag(name: str, value: Any, /, **more: Any) -> dict[str, Any]:

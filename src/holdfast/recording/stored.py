@@ -13,7 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from holdfast.errors import ErrorCode, IntegrityError, InvalidInputError, NotFoundError, StateError
+from holdfast.errors import (
+    ErrorCode,
+    HoldfastError,
+    IntegrityError,
+    InvalidInputError,
+    NotFoundError,
+    StateError,
+)
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.objects.codec import decode_value, encode_value
 from holdfast.objects.registry import TypeRegistry
@@ -147,7 +154,11 @@ def has_checkpoints(session: Session) -> bool:
 
 def has_automatic_checkpoints(session: Session) -> bool:
     """Whether a recorder has saved there by itself."""
-    return has_recorded(writer_of(session).place)
+    try:
+        return has_recorded(writer_of(session).place)
+    except HoldfastError:
+        # It is asked for a warning before a save, which goes on: if the store cannot be used, that says so.
+        return False
 
 
 def read_captured(session: Session, encoded: EncodedState) -> Mapping[str, Any]:

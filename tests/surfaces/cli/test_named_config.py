@@ -127,9 +127,7 @@ def test_what_is_wrong_stops_a_command_and_is_shown_by_config(run, home):
 
     assert result.exit_code == 2
     assert "error: unknown key 'agent.checkpoints.autoCheckpiont' in agent.yaml line 3\n" in result.stderr
-    assert (
-        "hint: did you mean agent.checkpoints.autoCheckpoint? or take line 3 out" in result.stderr
-    )
+    assert "hint: did you mean agent.checkpoints.autoCheckpoint? or take line 3 out" in result.stderr
     assert "code: bad-config" in result.stderr
     shown = run("config", "--explain", "--config", "agent.yaml")
     assert shown.exit_code == 0

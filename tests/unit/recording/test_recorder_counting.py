@@ -74,6 +74,18 @@ def test_a_restore_has_the_counters_of_what_it_restores(store: Store) -> None:
     assert report.counted_on == session.log()[3].id
 
 
+def test_a_restore_of_a_restore_counts_on(store: Store) -> None:
+    lived(store, 3, 7)
+    session = store.session("s")
+    again = session.restore("#1")
+    session.save({"part": {"value": "other"}})
+    session.restore(again)
+
+    recorder, _ = resumed(store)
+
+    assert (recorder.steps, recorder.beats) == (3, 1)
+
+
 def test_a_restore_says_which_of_two_equal_states_it_means(store: Store) -> None:
     recorder = Recorder(store.session("s")).connect("part", Part("the same"))
     for step in (3, 7):

@@ -48,8 +48,8 @@ def test_a_block_that_ends_well_saves_nothing_by_itself(store: Store, recorder: 
 
 
 def test_a_block_that_ends_in_an_error_saves_it_and_raises_it(store: Store, recorder: Recorder) -> None:
+    recorder.step(4)
     with pytest.raises(OSError, match="the tool is gone"), recorder:
-        recorder.step(4)
         raise OSError("the tool is gone")
     (saved,) = store.session("s").log()
     assert (saved.step, saved.status, saved.trigger) == (4, "failed", "error")
@@ -83,8 +83,8 @@ def test_a_program_that_fails_while_it_starts_saves_nothing_over_its_past(
 
 
 def test_an_end_by_signal_is_saved_once(store: Store, recorder: Recorder) -> None:
+    recorder.interrupt()
     with pytest.raises(Interrupted), recorder, recorder.interrupts():
-        recorder.interrupt()
         recorder.step()
     assert [each.status for each in store.session("s").log()] == ["interrupted"]
 

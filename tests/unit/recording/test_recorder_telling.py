@@ -146,7 +146,7 @@ def test_a_predicate_that_has_to_be_awaited_is_refused(predicate: Any) -> None:
 
 
 def test_a_predicate_that_returns_a_coroutine_is_refused_when_it_is_asked(store: Store) -> None:
-    trigger = when(lambda state, last: _says_no(state, last))
+    trigger = when(lambda state, last: _says_no(dict(state), last))
     recorder = Recorder(store.session("s"), trigger=trigger).connect("part", Part(1))
     with pytest.raises(InvalidInputError, match="awaited") as refused:
         recorder.step()

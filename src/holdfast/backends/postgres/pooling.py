@@ -212,11 +212,13 @@ class _Taken:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         connection = self._connection
-        if connection.closed or (error is not None and is_lost(error)):
-            self._pool.drop_idle(connection)
-            connection.close()
-        # Rolls back what an error left open, and closes where a statement was interrupted.
-        self._shared.putconn(connection)
+        try:
+            if connection.closed or (error is not None and is_lost(error)):
+                self._pool.drop_idle(connection)
+                connection.close()
+        finally:
+            # Rolls back what an error left open, and closes where a statement was interrupted.
+            self._shared.putconn(connection)
 
 
 class _Opening(psycopg.Connection[Any]):

@@ -17,7 +17,7 @@ from holdfast.record import Record
 Op = Literal["add", "remove", "replace", "move"]
 StepKind = Literal["key", "index", "field", "member", "extra"]
 
-_PLAIN_NAME: Final = re.compile(r"[^\W\d][\w-]*")
+_PLAIN_NAME: Final = r"[^\W\d][\w-]*"
 _NO_TYPES: Final = TypeRegistry()
 
 
@@ -206,7 +206,7 @@ def _texts(steps: Sequence[PathStep]) -> Iterator[str]:
             yield "{extra}"
         elif type(step.key) is not str or step.kind == "member":
             yield f"{{{short_text(step.key)}}}"
-        elif _PLAIN_NAME.fullmatch(step.key):
+        elif re.fullmatch(_PLAIN_NAME, step.key):
             yield f".{step.key}" if number else step.key
         else:
             quote = '"' if "']" in step.key else "'"
