@@ -44,10 +44,14 @@ def test_checkpoints_are_found_by_tag_and_listed_without_reading_state(store, mo
     def unreadable(*_args):
         raise AssertionError("a listing read state")
 
-    monkeypatch.setattr("holdfast.store.session.decode_state", unreadable)
+    with store._backend.reader() as reader:
+        # Whatever decodes a state, and wherever: its bytes come from here.
+        monkeypatch.setattr(type(reader), "chunks", unreadable)
     assert [cp.message for cp in store.find(tag="even")] == ["step 4", "step 2", "step 0"]
     assert [cp.message for cp in s.log(limit=2)] == ["step 5", "step 4"]
     assert s.log()[0].size_bytes > 0
+    with pytest.raises(AssertionError, match="a listing read state"):
+        s.load()
 
 
 @pytest.mark.requirement("P7")

@@ -132,6 +132,7 @@ class Server:
     _process: subprocess.Popen[bytes] | None = field(init=False, repr=False, default=None)
     _guard: subprocess.Popen[bytes] | None = field(init=False, repr=False, default=None)
     _family: int | None = field(init=False, repr=False, default=None)
+    _halted: int | None = field(init=False, repr=False, default=None)
     _admin: psycopg.Connection[tuple[Any, ...]] | None = field(init=False, repr=False, default=None)
     _numbers: count[int] = field(init=False, repr=False, default_factory=lambda: count(1))
 
@@ -243,6 +244,26 @@ class Server:
     def kill(self) -> None:
         """Kill -9 of the postmaster; return when the processes it had started have noticed and are gone."""
         self._end(signal.SIGKILL)
+
+    def halt_log_writer(self) -> None:
+        """Halt the process that writes the log in the background, until the server ends.
+
+        A commit that waits for the disk writes the log itself. One that does not is in memory only from here on, unless
+        a checkpoint, the background writer or a vacuum comes: there are settings for those.
+        """
+        state: LiteralString = "SELECT pid, wait_event FROM pg_stat_activity WHERE backend_type = 'walwriter'"
+        deadline = time.monotonic() + _PATIENCE
+        while time.monotonic() < deadline:
+            for pid, _ in self.execute(state):
+                os.kill(pid, signal.SIGSTOP)
+                self._halted = pid
+                # A signal takes a moment. One that was writing just then holds a lock that commits need: not that one.
+                if _is_halted(pid) and self.execute(state) == [(pid, "WalWriterMain")]:
+                    return
+                os.kill(pid, signal.SIGCONT)
+                self._halted = None
+            time.sleep(0.01)
+        raise ServerError("the process that writes the log was never found idle")
 
     def restart(self) -> None:
         """Start it again on the same data, port and socket, after `kill`, `stop` or neither."""
@@ -382,8 +403,15 @@ class Server:
         if self._admin is not None:
             self._admin.close()
             self._admin = None
+        halted, self._halted = self._halted, None
+        if halted is not None and how is not signal.SIGKILL:
+            # It could not follow the postmaster's orders.
+            os.kill(halted, signal.SIGCONT)
         process.send_signal(how)
         process.wait(_PATIENCE)
+        if halted is not None and how is signal.SIGKILL:
+            # It cannot notice that the postmaster is gone. Not before that is: it would answer with a restart.
+            os.kill(halted, signal.SIGKILL)
         self._process = self._guard = self._family = None
         _dismiss(guard)
         # Every process of the server holds the other end of this pipe, and none writes: it ends with the last one.
@@ -412,6 +440,18 @@ def cut_connections(backend: Any) -> None:
         if not connection.closed:
             with socket.socket(fileno=os.dup(connection.fileno())) as held:
                 held.shutdown(socket.SHUT_RDWR)
+
+
+def _is_halted(pid: int) -> bool:
+    try:
+        # After the name, which is in brackets and may have any character in it.
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2]
+    except FileNotFoundError:
+        # Not every system has these files, and not every one of those that have them has the program.
+        state = subprocess.run(
+            ["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False
+        ).stdout
+    return state.strip().startswith("T")
 
 
 def _dismiss(guard: subprocess.Popen[bytes]) -> None:

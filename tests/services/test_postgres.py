@@ -126,6 +126,16 @@ def test_a_kill_waits_for_the_processes_that_have_not_noticed_yet(durable):
     durable.restart()
 
 
+@pytest.mark.parametrize("end", [Server.kill, Server.stop])
+def test_a_halted_log_writer_ends_with_its_server(durable, end):
+    durable.halt_log_writer()
+    [(writer,)] = durable.execute("SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'")
+    assert Path(f"/proc/{writer}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+    end(durable)
+    assert not runs(writer)
+    durable.start()
+
+
 def test_a_restart_in_order_keeps_the_data_and_the_url(durable):
     url = durable.fresh_database()
     run(url, "CREATE TABLE kept AS SELECT 7 AS value")

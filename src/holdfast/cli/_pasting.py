@@ -43,9 +43,14 @@ TAKES: dict[str, tuple[str, ...]] = {
     "prune": _SESSION,
     "clear": _SESSION,
     "forget": _SESSION,
+    "import": _SESSION,
     "create": _BRANCH,
     "show": _BRANCH,
     "diff": _BRANCH,
+    "bisect": _BRANCH,
+    "blame": _BRANCH,
+    "history": _BRANCH,
+    "grep": _BRANCH,
     "at": _BRANCH,
     "restore": _BRANCH,
     "fork": _BRANCH,
@@ -54,6 +59,7 @@ TAKES: dict[str, tuple[str, ...]] = {
     "pin": _BRANCH,
     "annotate": _BRANCH,
     "delete": _BRANCH,
+    "export": _BRANCH,
 }
 """Which of the options that say where each command is given along: those without which it would be about another place.
 `verify` and its like are for the whole store, and lists show every branch."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 _SHOWN = 400
@@ -20,8 +21,8 @@ def json_line(value: Any) -> str:
     """A value as tagged JSON, on one line and whole."""
     from holdfast.cli._tagged import tagged_json
 
-    # Line ends between the tokens of JSON are only there to be looked at.
-    return "".join(piece.replace("\n", " ").lstrip() for piece in tagged_json(value))
+    # Line ends are only ever between the tokens of JSON, in whatever pieces it comes: those in a text are escaped.
+    return re.sub(r"(,?)\n *", lambda found: found[1] and ", ", "".join(tagged_json(value)))
 
 
 def json_member(name: str, value: Any, *, depth: int = 1) -> str:

@@ -7,7 +7,6 @@ it, `--patch` a JSON patch (RFC 6902) that makes one state the other.
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,6 +20,7 @@ from holdfast.cli._paging import paging
 from holdfast.cli._render import data, document, json_text
 from holdfast.cli._settings import Settings, pass_settings
 from holdfast.cli._terminal import ellipsis_for, escape_controls, escape_field, paint, terminal_width
+from holdfast.cli._values import json_line
 from holdfast.record import Record
 
 if TYPE_CHECKING:
@@ -166,14 +166,7 @@ def _fields(change: Change) -> Iterator[str]:
 
 
 def _one_line(change: Change, side: Literal["old", "new"]) -> str:
-    from holdfast.cli._tagged import tagged_json
-
-    # Line ends between the tokens of JSON are only there to be looked at.
-    pieces = (
-        re.sub(r"^(,?)\n *", lambda found: found[1] and ", ", piece)
-        for piece in tagged_json(change.described()[side])
-    )
-    return escape_field("".join(pieces))
+    return escape_field(json_line(change.described()[side]))
 
 
 def _draw(settings: Settings, sides: _Sides, layout: _Layout) -> None:

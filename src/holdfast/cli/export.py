@@ -27,9 +27,9 @@ same ids.
 
 \b
 Examples:
-  holdfast export > newest.json
+  holdfast export -o newest.json
   holdfast export @~1 -o before.json
-  holdfast export main~10..main -o checkpoints/ --format json
+  holdfast export main~2..main -o checkpoints/ --format json
   holdfast export --whole -o session.jsonl
   holdfast export --whole -o session.html
 """

@@ -7,7 +7,6 @@ as JSON, with `-` for one that is not there. `--json` is one document with all o
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
@@ -29,6 +28,7 @@ from holdfast.cli._terminal import (
     shorten,
     terminal_width,
 )
+from holdfast.cli._values import json_line
 
 if TYPE_CHECKING:
     from holdfast import Checkpoint, MergeConflict, MergeReport, Store
@@ -178,7 +178,7 @@ def _draw(settings: Settings, conflicts: Iterable[MergeConflict]) -> None:
         path = escape_controls(conflict.path or "the whole state")
         data(f"{paint(path, 'bold', on=on)}  {paint(conflict.kind, 'yellow', on=on)}", color=on)
         for side in _SIDES:
-            text = "(not there)" if conflict.encoded(side) is None else _one_line(conflict, side)
+            text = "(not there)" if conflict.encoded(side) is None else json_line(conflict.plain(side))
             shown = shorten(text, max(width - 10, 20), mark=mark)
             cut |= shown != text
             data(f"  {paint(f'{side:<6}', _STYLES[side], on=on)}  {shown}", color=on)
@@ -191,18 +191,7 @@ def _fields(conflict: MergeConflict) -> Iterator[str]:
     yield conflict.kind
     for side in _SIDES:
         absent = conflict.encoded(side) is None
-        yield _LEFT_OUT if absent else escape_field(_one_line(conflict, side))
-
-
-def _one_line(conflict: MergeConflict, side: Literal["base", "ours", "theirs"]) -> str:
-    from holdfast.cli._tagged import tagged_json
-
-    # Line ends between the tokens of JSON are only there to be looked at.
-    pieces = (
-        re.sub(r"^(,?)\n *", lambda found: found[1] and ", ", piece)
-        for piece in tagged_json(conflict.plain(side))
-    )
-    return "".join(pieces)
+        yield _LEFT_OUT if absent else escape_field(json_line(conflict.plain(side)))
 
 
 def _write_json(report: MergeReport, url: str, branch: str) -> None:

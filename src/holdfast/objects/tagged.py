@@ -124,14 +124,26 @@ def plain_text(value: Any) -> str:
 
 
 def member_order(value: Any) -> str:
-    """What the members of a set are sorted by, so that two showings of the same state are the same text."""
-    if type(value) is int:
-        return integer_text(value)
-    try:
-        return repr(value)
-    except ValueError:
-        # Python refuses to write out very long numbers; somewhere in it there is one.
-        return type(value).__name__
+    """What the members of a set are sorted by, so that two showings of the same state are the same text.
+
+    It is much like `repr`, but sets inside have an order here: theirs is that in which they happened to be filled.
+    """
+    whole: list[str] = []
+    # What is being written, what is left of it, and the texts so far: a stack, as above.
+    stack: list[tuple[Any, Iterator[Any], list[str]]] = [(None, iter((value,)), whole)]
+    while stack:
+        holder, left, texts = stack[-1]
+        for item in left:
+            inside = _inside(item)
+            if inside is not None:
+                stack.append((item, iter(inside), []))
+                break
+            texts.append(_leaf_order(item))
+        else:
+            stack.pop()
+            if stack:
+                stack[-1][2].append(_joined_order(holder, texts))
+    return whole[0]
 
 
 def type_name(value: Any) -> str:
@@ -144,6 +156,39 @@ def zone_name(value: Any) -> str | None:
     """The name of the zone of a datetime or time, where it has one that is more than an offset."""
     name = getattr(value.tzinfo, "key", None)
     return name if isinstance(name, str) else None
+
+
+def _inside(value: Any) -> Iterable[Any] | None:
+    """What a value that may be in a set holds; None where it holds nothing that has to be asked one by one."""
+    match type(value).__name__:
+        case "tuple" | "list" | "set" | "frozenset" | "deque":
+            return list(value)
+        case "dict" | "OrderedDict" | "Counter" | "defaultdict":
+            return [part for pair in value.items() for part in pair]
+        case "Opaque":
+            return (value.name, value.version, value.data, value.extra)
+        case "Fraction":
+            return (value.numerator, value.denominator)
+        case "range" | "slice":
+            return (value.start, value.stop, value.step)
+    return None
+
+
+def _joined_order(holder: Any, texts: list[str]) -> str:
+    if isinstance(holder, set | frozenset):
+        texts.sort()
+    name = "" if type(holder) is tuple else type_name(holder)
+    return f"{name}({', '.join(texts)})"
+
+
+def _leaf_order(value: Any) -> str:
+    if type(value) is int:
+        return integer_text(value)
+    try:
+        return repr(value)
+    except ValueError:
+        # Python refuses to write out very long numbers; somewhere in it there is one.
+        return type(value).__name__
 
 
 def _margin(level: int) -> str:

@@ -3,7 +3,8 @@
 A recorder says what it does itself. A bridge adds what it cannot know: checkpoints that other processes, other writers
 and plain `session.save` put into the store, seen through `store.watch()`, and removals that were done through the same
 Store object. A checkpoint comes once: the bus lets only the first of two announcements through, and the bridge waits
-for a recorder of this process that is about to make one.
+for a recorder of this process that is about to make one. One that is removed before the bridge has looked comes as
+removed only: nothing is left in the store to tell of it.
 """
 
 from __future__ import annotations

@@ -1,12 +1,14 @@
 """How the model store gets rid of things: by a policy, for good after a while, and at once.
 
-What stays is said in sets here: the newest, the tips, the pins, and where lines part that lead to a tip. What is gone
-for good stays in the list with a mark, so that everything around it can still be told by walking.
+What stays is said in sets here: the newest, the tips, the pins, and where lines part that lead to a tip. A checkpoint
+whose key is that of another one, a blank and more shares the fate of that one. What is gone for good stays in the list
+with a mark, so that everything around it can still be told by walking.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 from holdfast.errors import ErrorCode, NotFoundError
 from holdfast.record import Record
@@ -35,18 +37,33 @@ class RemovalFromSession(ModelWriter):
         line = self.store.lines.get(self.id)
         if line is None:
             raise refused(NotFoundError, ErrorCode.SESSION_MISSING, f"{self.id} has no checkpoint yet")
-        stay = _always(line)
-        for branch in {each.branch for each in line.kept()} if per_branch else {None}:
-            group = [each.id for each in line.kept() if branch in (None, each.branch)]
-            stay |= set(group[-newest:])
-        go = {each.id for each in line.kept()} - stay
+        whole = {each.id: _whole(line, each) for each in line.kept()}
+        counted = [each for each in line.kept() if whole[each.id] == each.id]
+        chosen = _always(line, whole)
+        for branch in {each.branch for each in counted} if per_branch else {None}:
+            group = [each.id for each in counted if branch in (None, each.branch)]
+            chosen |= set(group[-newest:])
+        stay = {name for name, owner in whole.items() if owner in chosen}
+        go = whole.keys() - stay
         if go and not dry_run:
             before = snapshot(line)
             for each in line.kept():
                 each.removed = each.id in go
+            self._go_back(line, go)
             # Nobody's agent or project matters to it, so that it is not claimed.
             self._end("prune", before)
         return stay, go
+
+    def _go_back(self, line: Line, go: set[str]) -> None:
+        """Lead the branches, and this writer, from a part that went to what came before it."""
+        if self.expected in go:
+            self.expected = line.link(_there(line, self.expected))[0]
+        for branch, head in list(line.heads.items()):
+            if head in go:
+                del line.heads[branch]
+                prev, _ = line.link(_there(line, head))
+                if prev is not None:
+                    line.heads[branch] = prev
 
 
 class RemovalFromStore(ModelData):
@@ -112,8 +129,19 @@ def _goes(row: ModelCheckpoint | None, horizon: float) -> bool:
     return row is not None and row.removed and not row.gone and row.removed_at <= horizon
 
 
-def _always(line: Line) -> set[str]:
-    """What no policy removes."""
+def _whole(line: Line, checkpoint: ModelCheckpoint) -> str:
+    """What a checkpoint is a part of: the one with the shortest key that its own goes on from; or itself."""
+    key = checkpoint.fields["key"] or ""
+    wholes = [
+        (len(other), each.id)
+        for each in line.kept()
+        if (other := each.fields["key"]) is not None and key.startswith(f"{other} ") and key != f"{other} "
+    ]
+    return min(wholes)[1] if wholes else checkpoint.id
+
+
+def _always(line: Line, whole: Mapping[str, str]) -> set[str]:
+    """What no policy removes, where a part stands for its whole. That it is a tip alone does not protect that."""
     led_to: set[str] = set()
     ways: Counter[str | None] = Counter(line.heads.values())
     for head in line.heads.values():
@@ -123,7 +151,9 @@ def _always(line: Line) -> set[str]:
             at = line.link(_there(line, at))[0]
             ways[at] += 1
     parting = {name for name, count in ways.items() if count > 1 and name is not None}
-    return set(line.heads.values()) | {each.id for each in line.kept() if each.pinned} | parting
+    tips = {head for head in line.heads.values() if whole[head] == head}
+    pinned = {each.id for each in line.kept() if each.pinned}
+    return tips | {whole[name] for name in pinned | parting}
 
 
 def _there(line: Line, name: str) -> ModelCheckpoint:

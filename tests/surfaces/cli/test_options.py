@@ -139,6 +139,16 @@ def went_wrong(home):
             session.save({"messages": messages, "score": 0.6 - step / 10, "beliefs": beliefs}, tags=tags)
 
 
+def came_from_elsewhere(run, home):
+    """Files that a store elsewhere was exported to, and one of another program."""
+    for _ in range(3):
+        run("create", "theirs", "--store", "theirs.db")
+    run("export", "main~2..main", "-o", "checkpoints/", "--format", "json", "--store", "theirs.db")
+    run("export", "--whole", "-o", "session.jsonl", "--store", "theirs.db")
+    foreign = {"version": "0.0.1", "id": "ckpt_abc123", "timestamp": 1738790400000, "snapshot": {"a": 1}}
+    (home / "ckpt_abc123.json").write_text(json.dumps(foreign), encoding="utf-8")
+
+
 @pytest.mark.parametrize(("name", "example"), list(examples()))
 def test_every_example_in_help_works(run, home, monkeypatch, name, example):
     monkeypatch.setenv("HOME", str(home))
@@ -150,6 +160,8 @@ def test_every_example_in_help_works(run, home, monkeypatch, name, example):
             run("create", "more")
     if name == "import-langgraph":
         write_threads(home / "checkpoints.sqlite")
+    if name == "import":
+        came_from_elsewhere(run, home)
     if name in ("bisect", "blame", "history", "grep"):
         went_wrong(home)
     if name == "merge":

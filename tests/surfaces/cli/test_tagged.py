@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from holdfast import Opaque
 from holdfast.cli._tagged import tagged_json
+from holdfast.cli._values import json_line
 
 
 def as_json(value):
@@ -112,6 +113,15 @@ def test_plain_json_is_written_as_the_json_it_is(value):
     assert as_json(value) == value
     if all(char.isprintable() for char in json.dumps(value, ensure_ascii=False)):
         assert "".join(tagged_json(value)) == json.dumps(value, ensure_ascii=False, indent=2)
+
+
+@given(PLAIN)
+def test_a_value_in_a_pipe_is_the_same_json_on_one_line(value):
+    line = json_line(value)
+    assert "\n" not in line
+    assert json.loads(line) == value
+    if all(char.isprintable() for char in json.dumps(value, ensure_ascii=False)):
+        assert line == json.dumps(value, ensure_ascii=False)
 
 
 ANY = st.recursive(

@@ -232,5 +232,5 @@ def test_an_inspection_leaves_the_store_as_it_was(store: PostgresBackend, run: R
     active = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state <> 'idle'"
     assert run(active) == [(1,)]
     with store.reader() as reader:
-        assert reader.chunks([state_chunk("a").hash])
+        assert dict(reader.chunks([state_chunk("a").hash]))
         assert reader.checkpoints(Query(limit=1))

@@ -99,7 +99,7 @@ def test_others_who_have_it_open_go_on(open_store: Open) -> None:
         other.commit(save(f"{number}", after=f"{number - 1}" if number else None))
         with other.reader() as reader:
             reader.checkpoints(Query(session="work", limit=3))
-            reader.chunks([state_chunk(f"{number}").hash])
+            assert dict(reader.chunks([state_chunk(f"{number}").hash]))
 
     def without_the_last(seen: Inspection) -> Rebuilt:
         found = everything(seen)
@@ -110,7 +110,8 @@ def test_others_who_have_it_open_go_on(open_store: Open) -> None:
     with other.reader() as reader:
         newest = reader.checkpoints(Query(session="work", limit=3))
         assert [each.id for each in newest] == [checkpoint_id(name) for name in ("10", "9", "8")]
-        assert reader.chunks([state_chunk("3").hash])
+        kept = state_chunk("3")
+        assert dict(reader.chunks([kept.hash])) == {kept.hash: kept.data}
     (row,) = other.commit(save("next", after="10")).checkpoints
     assert row.seq == 13
     assert contents(other) == contents(store)

@@ -249,7 +249,7 @@ def test_a_chunk_that_cannot_be_expanded_is_named(path: Path, store: SqliteBacke
     spoil(path, f"UPDATE chunks SET {change}")
     damaged = state_chunk("a").hash
     with pytest.raises(IntegrityError) as caught, store.reader() as reader:
-        reader.chunks([damaged])
+        reader.chunks([damaged])[damaged]
     assert caught.value.code is ErrorCode.CHUNK_DAMAGED
     assert caught.value.details["chunk"] == damaged.hex()
 

@@ -152,7 +152,7 @@ class ArchiveReader:
                 where,
                 "not-an-archive",
                 f"its 'format' is {data.get('format')!r:.40}, not {CHECKPOINT!r}",
-                "pass what holdfast export wrote",
+                "pass what export wrote",
             )
         try:
             data = from_json(data)

@@ -78,7 +78,7 @@ def _files(path: Path) -> list[Path]:
         raise NotFoundError(
             f"there is no file {path}",
             code=ErrorCode.SOURCE_MISSING,
-            hint="look for it with ls; holdfast export writes one",
+            hint="look for it with ls; it is a file that export wrote, or a folder of them",
             path=str(path),
         ) from error
     except OSError as error:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.history.names import check_tags
+from holdfast.storage.records import CheckpointId
 from holdfast.store.saving import Unset
 from holdfast.store.session.identity import Ref, SessionIdentity
 
@@ -82,7 +83,19 @@ class SessionChanging(SessionIdentity):
         report = prune(parts.backend, self.id, self.branch, keep, now=parts.clock(), dry_run=dry_run)
         for session, ids in removed_by(report).items():
             parts.metrics.removed(session, "prune", ids)
+        self._go_back(report)
         return report
+
+    def _go_back(self, report: PruneReport) -> None:
+        """Expect the branch where a prune left it: a tip that is a part of another checkpoint goes with that one."""
+        at = self._writer.expected
+        if report.dry_run or isinstance(at, Unset):
+            return
+        gone = {each.checkpoint.id: each.checkpoint.prev for each in report.decisions if not each.kept}
+        while at is not None and at.hex() in gone:
+            prev = gone[at.hex()]
+            at = None if prev is None else CheckpointId(bytes.fromhex(prev))
+        self._writer.expected = at
 
     def clear(self, *, force: bool = False) -> int:
         """Remove every checkpoint and every branch of the session; return how many checkpoints that were.

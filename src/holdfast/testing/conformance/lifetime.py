@@ -119,7 +119,7 @@ class LifetimeContract(Contract):
             assert head is not None
             assert head.head == rows[0].id
             assert [each.seq for each in rows] == list(range(len(rows), 0, -1))
-            assert len(reader.chunks([each.root for each in rows])) == len(rows)
+            assert len(dict(reader.chunks([each.root for each in rows]))) == len(rows)
 
     def test_a_backup_does_not_overwrite_anything(self, backend: Backend, tmp_path: Path) -> None:
         """What is there stays as it is."""

@@ -176,7 +176,7 @@ class ViewContract(Contract):
                 assert head is not None
                 assert head.head == rows[0].id
                 assert [each.seq for each in rows] == list(range(len(rows), 0, -1))
-                assert set(roots) == {each.root for each in rows}
+                assert set(dict(roots)) == {each.root for each in rows}
                 views += 1
             return views
 
