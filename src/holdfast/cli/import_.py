@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from holdfast.cli._figures import counted, figures
 from holdfast.cli._group import HoldfastCommand
-from holdfast.cli._opening import open_or_make
+from holdfast.cli._importing import target
 from holdfast.cli._planning import dry_run_option, say_dry_run, say_plan
 from holdfast.cli._progress import progress
 from holdfast.cli._render import document
 from holdfast.cli._settings import Settings, pass_settings
-from holdfast.cli._terminal import escape_controls
-from holdfast.errors import ErrorCode, NotFoundError
 
 if TYPE_CHECKING:
-    from holdfast import ImportReport, Store
+    from holdfast import ImportReport
 
 HELP = """Take in checkpoints from a file or a folder that holdfast export wrote, or from stdin (-).
 
@@ -52,42 +48,13 @@ def command(settings: Settings, path: str, *, dry_run: bool) -> None:
     source: Any = sys.stdin.buffer if path == "-" else path
     wanted = settings.session if "session" in settings.typed else None
     with (
-        _target(settings, source, dry_run=dry_run) as (store, shown),
+        target(settings, lambda: _look_at(source), dry_run=dry_run) as (store, shown),
         progress(settings, "reading", unit="checkpoints") as update,
     ):
         report = store.import_(
             source, session=wanted, dry_run=dry_run, progress=lambda _what, done: update(done)
         )
     _write(settings, report._replace(target=shown))
-
-
-@contextmanager
-def _target(settings: Settings, source: Any, *, dry_run: bool) -> Iterator[tuple[Store, str]]:
-    """The store to import into, and its URL. A dry run makes none: an empty one in memory takes its place."""
-    import holdfast
-
-    if not dry_run:
-        with open_or_make(
-            settings.store,
-            first=lambda: _look_at(source),
-            durability=settings.durability,
-            compress=settings.compress,
-        ) as (store, made):
-            if made:
-                settings.say(f"{made} {escape_controls(store.url)}")
-            yield store, store.url
-        return
-    try:
-        opened = holdfast.open(settings.store, create=False)
-    except NotFoundError as error:
-        if error.code is not ErrorCode.STORE_MISSING:
-            raise
-        place = error.details.get("url") or f"sqlite:///{error.details.get('path', '')}"
-        with holdfast.open("memory:") as store:
-            yield store, str(place)
-    else:
-        with opened as store:
-            yield store, store.url
 
 
 def _look_at(source: Any) -> None:

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from holdfast.cli._figures import counted, figures
 from holdfast.cli._group import HoldfastCommand
-from holdfast.cli._opening import open_or_make
+from holdfast.cli._importing import target
 from holdfast.cli._planning import dry_run_option, say_dry_run, say_plan
 from holdfast.cli._progress import progress
 from holdfast.cli._render import document
 from holdfast.cli._settings import Settings, pass_settings
 from holdfast.cli._terminal import escape_controls
-from holdfast.errors import ErrorCode, NotFoundError
 
 if TYPE_CHECKING:
-    from holdfast import Store
     from holdfast.integrations.langgraph.importing import ImportReport, ThreadImport
 
 _SHOWN = 5
@@ -80,7 +77,7 @@ def command(
 
     chosen = chosen_threads(source, threads) if threads else None
     with (
-        _target(settings, source, dry_run=dry_run) as (store, shown),
+        target(settings, lambda: _look_at(source), dry_run=dry_run) as (store, shown),
         progress(settings, "reading" if dry_run else "importing", unit="checkpoints") as update,
     ):
 
@@ -101,35 +98,6 @@ def command(
         )
     _write(settings, report._replace(target=shown))
     return 1 if report.failed else 0
-
-
-@contextmanager
-def _target(settings: Settings, source: str, *, dry_run: bool) -> Iterator[tuple[Store, str]]:
-    """The store to import into, and its URL. A dry run makes none: an empty one in memory takes its place."""
-    import holdfast
-
-    if not dry_run:
-        with open_or_make(
-            settings.store,
-            first=lambda: _look_at(source),
-            durability=settings.durability,
-            compress=settings.compress,
-        ) as (store, made):
-            if made:
-                settings.say(f"{made} {escape_controls(store.url)}")
-            yield store, store.url
-        return
-    try:
-        opened = holdfast.open(settings.store, create=False)
-    except NotFoundError as error:
-        if error.code is not ErrorCode.STORE_MISSING:
-            raise
-        place = error.details.get("url") or f"sqlite:///{error.details.get('path', '')}"
-        with holdfast.open("memory:") as store:
-            yield store, str(place)
-    else:
-        with opened as store:
-            yield store, store.url
 
 
 def _look_at(source: str) -> None:
