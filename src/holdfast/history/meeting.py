@@ -1,9 +1,9 @@
 """Where two lines of history meet: the newest checkpoint that both come from.
 
 Every parent counts here, not only the one that a walk follows: after a merge, what was merged is an ancestor too, so
-that the next merge of the same branch begins where the last one ended. A checkpoint that was removed is passed through;
-it still says what it came from, and is the answer where nothing else is left. A line that began as a fork into another
-session goes on there.
+that the next merge of the same branch begins where the last one ended. A checkpoint that was removed counts like any
+other for as long as its row is there: with an older one in its place, what one side took back in between would look
+untouched, and the other side would win without a word. A line that began as a fork into another session goes on there.
 
 A child is always younger than its parents (the writer sees to that), so going from the youngest to the oldest meets a
 checkpoint only after all that come from it. The first one that both lines have is the answer. Where branches were
@@ -38,17 +38,14 @@ def find_meeting(reader: Reader, ours: CheckpointRow, theirs: CheckpointRow) -> 
 
     add(ours, _OURS)
     add(theirs, _THEIRS)
-    removed: CheckpointRow | None = None
     while waiting:
         row = heappop(waiting)[2]
         line = lines[row.id]
         if line == _BOTH:
-            if not row.hidden:
-                return row
-            removed = removed or row
+            return row
         for parent in rows.parents(row):
             add(parent, line)
-    return removed
+    return None
 
 
 class _Rows:

@@ -11,7 +11,7 @@ import pytest
 from tests.unit.store.journal import check_links, kinds_of
 
 import holdfast
-from holdfast import BackendError, ConflictError, ErrorCode, InvalidInputError, NotFoundError
+from holdfast import BackendError, ConflictError, ErrorCode, InvalidInputError, Keep, NotFoundError
 from holdfast.storage.leasing import Holder
 from holdfast.testing.faults import Fault, FaultyBackend, failing, io_failed
 
@@ -289,11 +289,12 @@ def test_of_branches_that_were_merged_crosswise_the_newest_meeting_is_taken(sess
 
 
 def test_history_that_was_removed_is_passed_through(session, store, risky):
+    parted = session.merge("risky", dry_run=True).base.seq
     session.save({"a": 5, "b": 1, "log": ["x", "o"], "big": BIG})
     session.delete("#4")
     session.delete("#2", force=True)
     report = session.merge("risky")
-    assert report.base.seq == 1
+    assert report.base.seq == parted
     assert session.load()["b"] == 2
 
 
@@ -304,15 +305,28 @@ def test_where_they_parted_may_have_been_removed(session, store):
     beside.save({"n": 2, "a": 1, "b": 2})
     session.save({"n": 2, "a": 2, "b": 1})
     session.delete("#2", force=True)
-    # What is still there is the better answer: it can be looked at.
-    assert session.merge("beside", dry_run=True).base.seq == 1
+    # It has the state that both began with, as long as its row is there.
+    assert session.merge("beside", dry_run=True).base.seq == 2
     session.delete("#1", force=True)
-    # Where nothing else is left, a removed one has the state that both began with, as long as its row is there.
     report = session.merge("beside", dry_run=True)
     assert (report.base.seq, report.conflicts) == (2, ())
     store.gc(keep_days=0)
     with pytest.raises(NotFoundError):
         session.merge("beside")
+
+
+def test_what_one_side_took_back_is_not_brought_again_after_a_prune(session, store):
+    session.save({"x": 1, "y": 0})
+    beside = session.fork(name="beside")
+    beside.save({"x": 2, "y": 0})
+    assert session.merge("beside").base.seq == 1
+    beside.save({"x": 2, "y": 5})
+    session.save({"x": 1, "y": 0}, "x taken back")
+    session.prune(Keep(last=1, per="branch"))
+
+    session.merge("beside")
+
+    assert session.load() == {"x": 1, "y": 5}
 
 
 def test_what_went_for_good_on_the_way_is_stepped_over(session, store):
