@@ -142,3 +142,21 @@ def test_the_async_twin_says_the_same(session, store):
         return [told(diff) for diff in diffs], await there.label()
 
     assert anyio.run(ask) == ([[("replace", "n")]] * 3, "n 1 to 2")
+
+
+@pytest.mark.parametrize("depth", [32, 36, 48, 64, 80])
+def test_a_change_very_deep_in_a_state_is_found_where_it_is(depth):
+    def nested(items):
+        for _ in range(depth):
+            items = {"k": items}
+        return items
+
+    base = [f"{'x' * 40}{n}" for n in range(500)]
+    with holdfast.open("memory:") as store:
+        session = store.session("s")
+        session.save(nested(base))
+        session.save(nested([*base[:5], "changed", *base[6:]]))
+
+        (change,) = session.diff("@~1", "@").changes
+
+        assert (change.path, change.old, change.new) == (".".join(["k"] * depth) + "[5]", base[5], "changed")

@@ -102,7 +102,11 @@ class Comparison:
             parts = excerpts(old, new, self._read)
             if parts is not None:
                 return iter([Change("replace", place, *parts, self._types)])
-        return self._opened(place, Encoded(self._bytes(old)), Encoded(self._bytes(new)))
+        before, after = Encoded(self._bytes(old)), Encoded(self._bytes(new))
+        if _kind(before) is not None and _kind(before) == _kind(after):
+            # What lies very deep is stored as bytes: only these say that it is a list or a dict.
+            return self._inside(place, before, after)
+        return self._opened(place, before, after)
 
     def _opened(self, place: Place, old: Encoded, new: Encoded) -> _Found:
         """Two values of which at least one is neither a list nor a dict."""
