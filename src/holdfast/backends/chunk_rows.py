@@ -166,17 +166,32 @@ def _compressed(chunk: NewChunk) -> tuple[int, bytes]:
 class ReadChunks(Mapping[ChunkHash, bytes]):
     """Chunks as they were read, by name: each is expanded when it is looked at, so that not all need be at once.
 
+    A diff reads chunks of two states together, of which one is often stored as the difference to the other. What such
+    a one stands on is expanded once for both.
+
     Args:
         chains: For each chunk its row and those that it stands on, as `plain_of` takes them.
     """
 
-    __slots__ = ("_chains",)
+    __slots__ = ("_bases", "_chains", "_kept")
 
     def __init__(self, chains: Mapping[ChunkHash, Sequence[Row]]) -> None:
         self._chains = chains
+        self._bases = _bases_among(chains)
+        self._kept: dict[ChunkHash, bytes] = {}
 
     def __getitem__(self, name: ChunkHash) -> bytes:
-        return plain_of(name, self._chains[name])
+        if name in self._kept:
+            return self._kept[name]
+        chain = self._chains[name]
+        number, codec, _, below, *_ = chain[0]
+        # Another one of these, if it stands right on it; then no more than the last step is to be done. A base is older
+        # than what stands on it: damaged numbers that lead round in a circle are for `plain_of` to refuse.
+        base = self._bases.get(below) if codec == DELTA and below < number else None
+        plain = plain_of(name, chain, None if base is None else self[base])
+        if number in self._bases:
+            self._kept[name] = plain
+        return plain
 
     def __contains__(self, name: object) -> bool:
         return name in self._chains
@@ -188,17 +203,26 @@ class ReadChunks(Mapping[ChunkHash, bytes]):
         return len(self._chains)
 
 
-def plain_of(name: ChunkHash, chain: Sequence[Row]) -> bytes:
+def _bases_among(chains: Mapping[ChunkHash, Sequence[Row]]) -> dict[int, ChunkHash]:
+    """Those of the chunks that another one of them stands right on, by their numbers."""
+    numbers = {chain[0][3] for chain in chains.values()}
+    if numbers == {None}:
+        return {}
+    return {chain[0][0]: name for name, chain in chains.items() if chain[0][0] in numbers}
+
+
+def plain_of(name: ChunkHash, chain: Sequence[Row], base: bytes | None = None) -> bytes:
     """The plain bytes of a chunk from its row and those that it stands on.
 
-    Each is (number, codec, size_bytes, base, depth, data), the chunk's own first.
+    Each is (number, codec, size_bytes, base, depth, data), the chunk's own first. `base` has the plain bytes of the
+    second, if they are known.
 
     Raises:
         IntegrityError: They do not fit together.
     """
     _check_chain(name, chain)
     try:
-        return _put_together(chain[::-1])
+        return _put_together(chain[::-1]) if base is None else grow(chain[0][5], base, chain[0][2])
     except IntegrityError as error:
         raise IntegrityError.chunk_damaged(name, why=str(error)) from error
 

@@ -45,37 +45,28 @@ def numbered(
 
 
 def checkpoint_row(row: CheckpointRow) -> Row:
-    """A checkpoint as a row: the name of its session, then its columns from position to seal."""
+    """A checkpoint as a row: the name of its session, then its columns from position to seal; by place as well."""
+    name, session, branch, parents, root, *said, seq, position, stored_at, stored_bytes = row[:22]
+    prev, skipped, hidden, tags, pinned, edited_message, added_metadata = row[22:]
     fields = (
-        row.session,
-        row.position,
-        row.seq,
-        row.id,
-        row.branch,
-        b"".join(row.parents),
-        row.root,
-        row.created_at,
-        row.trigger,
-        row.status,
-        row.step,
-        row.message,
-        row.metadata,
-        row.tokens,
-        row.cost_usd,
-        row.duration_ms,
-        row.app_version,
-        row.nonce,
-        row.key,
-        row.size_bytes,
-        row.stored_at,
-        row.stored_bytes,
-        row.prev,
-        row.skipped,
-        row.hidden,
-        json.dumps(row.tags, ensure_ascii=False) if row.tags else _NO_TAGS,
-        int(row.pinned),
-        row.edited_message,
-        row.added_metadata,
+        session,
+        position,
+        seq,
+        name,
+        branch,
+        b"".join(parents),
+        root,
+        # From created_at to size_bytes, in the same order here and there.
+        *said,
+        stored_at,
+        stored_bytes,
+        prev,
+        skipped,
+        hidden,
+        json.dumps(tags, ensure_ascii=False) if tags else _NO_TAGS,
+        int(pinned),
+        edited_message,
+        added_metadata,
     )
     return (*fields, seal(*fields))
 
@@ -118,36 +109,16 @@ def checkpoint_from(row: Row) -> CheckpointRow:
 
 
 def session_row(number: int, row: SessionRow) -> Row:
-    """A session as a row of `SESSION_FIELDS`, under its number."""
-    fields = (
-        number,
-        row.id,
-        row.agent,
-        row.project,
-        row.created_at,
-        row.last_seq,
-        row.log_count,
-        row.log_tip,
-        row.current,
-    )
+    """A session as a row of `SESSION_FIELDS`, under its number: the record has the rest, in the same order."""
+    fields = (number, *row)
     return (*fields, seal(*fields))
 
 
 def session_from(row: Row) -> SessionRow:
     """The record of a row of `SESSION_FIELDS`."""
-    number, name, agent, project, created_at, last_seq, log_count, log_tip, current, checksum = row
-    if seal(number, name, agent, project, created_at, last_seq, log_count, log_tip, current) != checksum:
-        raise IntegrityError.row_damaged(f"session {name!r}", why="its checksum does not match")
-    return SessionRow(
-        id=name,
-        agent=agent,
-        project=project,
-        created_at=created_at,
-        last_seq=last_seq,
-        log_count=log_count,
-        log_tip=log_tip,
-        current=current,
-    )
+    if seal(*row[:-1]) != row[-1]:
+        raise IntegrityError.row_damaged(f"session {row[1]!r}", why="its checksum does not match")
+    return SessionRow(*row[1:-1])
 
 
 def branch_seal(session: str, name: str, head: bytes, moved_at: int) -> int:

@@ -110,16 +110,7 @@ def advance(session: SessionRow, *, new: int, operations: Sequence[Operation]) -
         count, tip = operation.number, operation.hash
     if not new and not operations:
         return session
-    return SessionRow(
-        id=session.id,
-        agent=session.agent,
-        project=session.project,
-        created_at=session.created_at,
-        last_seq=session.last_seq + new,
-        log_count=count,
-        log_tip=tip,
-        current=session.current,
-    )
+    return SessionRow(*session[:4], session.last_seq + new, count, tip, session.current)
 
 
 def switched(session: SessionRow, batch: Batch) -> SessionRow:

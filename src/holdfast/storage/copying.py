@@ -50,8 +50,9 @@ class Adoption(Record):
     """Entries to add to the log, as they are."""
     cuts_log_from: int = 0
     """Operations from this number on go before those of this batch come; 0 cuts nothing."""
-    whole: bool = False
-    """Whether the session is complete with this batch. Until then there is more to come."""
+    whole: bool | None = False
+    """Whether the session is complete with this batch. Until then there is more to come. None: it is no copy of another
+    store's session, and is not known as adopted afterwards."""
 
 
 def adoption_mark(session: SessionRow, adopted: Adopted) -> int:

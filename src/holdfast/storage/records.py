@@ -5,8 +5,9 @@ exact, sortable, and the same in SQLite and PostgreSQL. Structured text (metadat
 canonical JSON, written by the layer above; a backend stores it, and looks into metadata only to answer a `Query`.
 
 A checkpoint row has three parts. What the *writer* knows is hashed into the id and never changes. What the *store*
-gives (`seq`, `position`, `stored_at`, `stored_bytes`) never changes either, but is outside the id. What *annotations*
-and removals touch may change, and each change goes into the operation log in the same commit.
+gives (`seq`, `position`, `stored_at`, `stored_bytes`) does not change either, but is outside the id; only an import
+that brings an ancestor later than its descendants puts these behind it, with new numbers. What *annotations* and
+removals touch may change, and each change goes into the operation log in the same commit.
 """
 
 from __future__ import annotations

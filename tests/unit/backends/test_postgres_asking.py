@@ -11,7 +11,14 @@ import pytest
 psycopg = pytest.importorskip("psycopg")
 
 from holdfast.backends.postgres import PostgresBackend  # noqa: E402
-from holdfast.backends.postgres.asking import Statement, ask_plainly, received  # noqa: E402
+from holdfast.backends.postgres.asking import (  # noqa: E402
+    Statement,
+    array_of,
+    ask_plainly,
+    number_in,
+    numbers_of,
+    received,
+)
 from holdfast.backends.postgres.chunks import ChunkQuestion  # noqa: E402
 from holdfast.backends.postgres.read import AskedChunks  # noqa: E402
 from holdfast.errors import BackendError, HoldfastError, IntegrityError  # noqa: E402
@@ -63,6 +70,20 @@ def test_values_come_as_what_they_are(store: PostgresBackend) -> None:
                 2**63 - 1,
             ]
             assert small == bytes(7) + b"\x01"
+
+
+def test_arrays_come_with_each_item_as_it_is(store: PostgresBackend) -> None:
+    statement = Statement(
+        "arrays",
+        "SELECT a[1], a[2], a[3], cardinality(a), n[1], n[2], cardinality(n) "
+        "FROM (SELECT %a AS a, %s::bigint[] AS n) AS given",
+    )
+    values = (array_of([b"\0\xff,{}", None, b""]), numbers_of([-(2**63), 2**63 - 1]))
+    with store._pool.connection() as connection:
+        for _ in range(8):
+            got = statement.execute(connection, values)
+            assert [got.get_value(0, at) for at in range(3)] == [b"\0\xff,{}", None, b""]
+            assert [number_in(got.get_value(0, at)) for at in range(3, 7)] == [3, -(2**63), 2**63 - 1, 2]
 
 
 def test_text_that_libpq_would_cut_is_refused(store: PostgresBackend) -> None:

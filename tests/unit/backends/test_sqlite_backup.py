@@ -160,6 +160,7 @@ def test_copies_beside_a_writer_are_each_one_moment(
     tmp_path: Path, store: SqliteBackend, open_store: Open
 ) -> None:
     stop = threading.Event()
+    went_on = threading.Event()
     store.commit(save("0"))
 
     def write() -> None:
@@ -167,11 +168,15 @@ def test_copies_beside_a_writer_are_each_one_moment(
         while not stop.is_set():
             number += 1
             store.commit(save(f"{number}", after=f"{number - 1}"))
+            went_on.set()
 
     writer = threading.Thread(target=write)
     writer.start()
     try:
         for number in range(8):
+            # Where disks are fast, all copies are made before the writer has its turn.
+            went_on.clear()
+            assert went_on.wait(60)
             store.backup(tmp_path / f"copy{number}.db")
     finally:
         stop.set()

@@ -47,7 +47,15 @@ def adopt(moment: Moment, batch: Adoption) -> None:
         for number in [each for each in numbers if each >= batch.cuts_log_from]:
             del moment.operations[name, number]
     moment.operations.update(((name, each.number), each) for each in batch.operations)
-    moment.adopted[name] = adoption_mark(batch.session, "whole" if batch.whole else "partial")
+    _remember(moment, batch)
+
+
+def _remember(moment: Moment, batch: Adoption) -> None:
+    if batch.whole is None:
+        moment.adopted.pop(batch.session.id, None)
+    else:
+        mark = adoption_mark(batch.session, "whole" if batch.whole else "partial")
+        moment.adopted[batch.session.id] = mark
 
 
 def _take_out(moment: Moment, checkpoint: CheckpointId, session: str) -> None:

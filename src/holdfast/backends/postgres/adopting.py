@@ -81,8 +81,11 @@ def adopt(connection: Connection, batch: Adoption, chunks: Sequence[PackedChunk]
             )
         entries = [write.operation_columns(number, each) for each in batch.operations]
         _insert(connection, _INSERT_OPERATIONS, entries)
-        mark = adoption_mark(session, "whole" if batch.whole else "partial")
-        connection.execute(_PUT_MARK, [_mark_name(session.id), mark])
+        if batch.whole is None:
+            forget_adoption(connection, session.id)
+        else:
+            mark = adoption_mark(session, "whole" if batch.whole else "partial")
+            connection.execute(_PUT_MARK, [_mark_name(session.id), mark])
 
 
 def adopted(connection: Connection, session: SessionRow) -> Adopted | None:
@@ -95,7 +98,7 @@ def adopted(connection: Connection, session: SessionRow) -> Adopted | None:
 
 
 def forget_adoption(connection: Connection, session: str) -> None:
-    """Remove what is remembered, its name included, when the session is erased."""
+    """Remove what is remembered, its name included: the session is erased, or is no copy any more."""
     connection.execute("DELETE FROM counters WHERE name = %s", [_mark_name(session)])
 
 

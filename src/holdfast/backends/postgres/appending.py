@@ -15,14 +15,13 @@ from operator import itemgetter
 
 from holdfast.backends import rows, rules
 from holdfast.backends.chunk_rows import PackedChunk
-from holdfast.backends.postgres.asking import Statement, number_in
+from holdfast.backends.postgres.asking import TRUE, Statement, number_in
 from holdfast.backends.postgres.connecting import Connected
 from holdfast.backends.postgres.creation import VERSION
 from holdfast.backends.postgres.write import KnownSession, Written, fence_columns
 from holdfast.objects.deltas import DELTA
 from holdfast.storage.records import Batch
 
-_TRUE = b"\x01"
 _BINARY = ("id", "parents", "root", "nonce", "prev")
 # What the server fills in is left out.
 _PLACES = [at for at, name in enumerate(rows.CHECKPOINT_COLUMNS) if name != "stored_bytes"]
@@ -90,6 +89,6 @@ def append(
     )
     # A function with OUT parameters returns one row.
     position, stored = number_in(reply.get_value(0, 0)), number_in(reply.get_value(0, 1))
-    watched = reply.get_value(0, 2) == _TRUE
+    watched = reply.get_value(0, 2) == TRUE
     written = rows.numbered(row, seq=row.seq, position=position, stored_at=row.stored_at, stored_bytes=stored)
     return Written({row.id: written}, KnownSession(number, session), watched)

@@ -11,6 +11,7 @@ always does.
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -24,10 +25,16 @@ from holdfast.backends.rows import Row
 Connection = psycopg.Connection[Row]
 Value = str | bytes | int | float | None
 
-BYTEA: Final = 17
-BYTEA_ARRAY: Final = 1001
+_BYTEA: Final = 17
+_BYTEA_ARRAY: Final = 1001
 _GIVEN_BY_PLACE: Final = 0
 """The type of a text: what the place that it is for says."""
+_TYPES: Final = {"%s": _GIVEN_BY_PLACE, "%b": _BYTEA, "%a": _BYTEA_ARRAY}
+# What an array begins with: dimensions, whether there are nulls, the type, how many items, the number of the first.
+_ARRAY: Final = struct.Struct(">iiIii")
+TRUE: Final = b"\x01"
+"""In an answer."""
+_NULL: Final = b"\xff\xff\xff\xff"
 
 _WORTH_PREPARING: Final = 5
 """Uses on one connection, before a statement is kept there; who saves once need not pay for it."""
@@ -36,30 +43,34 @@ _NOT_PREPARED: Final = "26000"
 
 
 class Statement:
-    """A statement with places `%s` for text and numbers, which are sent as text, and `%b` for bytes.
+    """A statement with places `%s` for text and numbers, which are sent as text, `%b` for bytes and `%a` for many.
 
     Args:
         name: Under which the server keeps it, with something added that only this connection has.
         sql: Its text.
-        type_: Of what goes to its places `%b`.
     """
 
     __slots__ = ("_formats", "_name", "_text", "_types")
 
-    def __init__(self, name: str, sql: str, type_: int = BYTEA) -> None:
-        places = re.findall("%[sb]", sql)
+    def __init__(self, name: str, sql: str) -> None:
+        places = re.findall("%[sba]", sql)
         for number, place in enumerate(places, 1):
             sql = sql.replace(place, f"${number}", 1)
         self._text = sql.encode()
         self._name = f"holdfast_{name}_".encode()
-        self._types = [type_ if place == "%b" else _GIVEN_BY_PLACE for place in places]
-        self._formats = [pq.Format.BINARY if place == "%b" else pq.Format.TEXT for place in places]
+        self._types = [_TYPES[place] for place in places]
+        self._formats = [pq.Format.TEXT if place == "%s" else pq.Format.BINARY for place in places]
 
     def send(self, connection: Connection, values: Sequence[Value]) -> None:
         """Send it as far as that goes without waiting; the connection can be asked nothing else before `received`."""
         pgconn = connection.pgconn
         pgconn.send_query_params(self._text, _sent(values), self._types, self._formats, pq.Format.BINARY)
         pgconn.flush()
+
+    def ask(self, connection: Connection, values: Sequence[Value]) -> pq.abc.PGresult:
+        """The answer, of a statement that is seldom used, or in a transaction."""
+        self.send(connection, values)
+        return received(connection)
 
     def execute(self, connection: Connected, values: Sequence[Value]) -> pq.abc.PGresult:
         """The answer, of a statement that is used again and again, outside of a transaction."""
@@ -114,6 +125,17 @@ def received(connection: psycopg.Connection[Any]) -> pq.abc.PGresult:
 def _check(result: pq.abc.PGresult) -> None:
     if result.status not in (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK):
         raise error_from_result(result)
+
+
+def array_of(items: Sequence[bytes | None]) -> bytes:
+    """What goes to a place `%a`."""
+    parts = [_NULL if item is None else len(item).to_bytes(4, "big") + item for item in items]
+    return b"".join([_ARRAY.pack(1, None in items, _BYTEA, len(items), 1), *parts])
+
+
+def numbers_of(items: Sequence[int]) -> str:
+    """What goes to a place `%s` for an array of numbers."""
+    return f"{{{','.join(map(str, items))}}}"
 
 
 def number_in(field: bytes | None) -> int:

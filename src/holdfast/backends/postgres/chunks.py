@@ -7,7 +7,6 @@ They are read many at a time, together with all that they stand on, in one state
 from __future__ import annotations
 
 import hashlib
-import struct
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
@@ -16,7 +15,7 @@ from psycopg import pq
 from psycopg.adapt import Transformer
 
 from holdfast.backends.chunk_rows import MAX_DEPTH, PackedChunk, ReadChunks
-from holdfast.backends.postgres.asking import BYTEA, BYTEA_ARRAY, Statement, received
+from holdfast.backends.postgres.asking import Statement, array_of, received
 from holdfast.backends.preparing import depth_of
 from holdfast.backends.recent import RecentChunks
 from holdfast.backends.rows import Row
@@ -33,25 +32,21 @@ _FIELDS = "c.number, c.hash, c.codec, c.size_bytes, c.base, c.depth, c.data"
 # Nearly all chunks stand alone, and asking for them so takes the server half as long.
 _SELECT_ALONE = Statement(
     "chunks_alone",
-    f"SELECT {_FIELDS} FROM chunks AS c WHERE c.hash = ANY (%b)",  # noqa: S608 - constants
-    BYTEA_ARRAY,
+    f"SELECT {_FIELDS} FROM chunks AS c WHERE c.hash = ANY (%a)",  # noqa: S608 - constants
 )
 # All that the chunks stand on, each row once. One level more than there may be shows that there are too many.
 _SELECT = Statement(
     "chunks",
     "WITH RECURSIVE chain (number, base, level) AS ("  # noqa: S608 - constants
-    "SELECT number, base, 0 FROM chunks WHERE hash = ANY (%b) UNION "
+    "SELECT number, base, 0 FROM chunks WHERE hash = ANY (%a) UNION "
     "SELECT c.number, c.base, w.level + 1 FROM chain AS w JOIN chunks AS c ON c.number = w.base "
     f"WHERE w.level <= {MAX_DEPTH}) "
     f"SELECT {_FIELDS} FROM chunks AS c WHERE c.number = ANY (ARRAY(SELECT number FROM chain))",
-    BYTEA_ARRAY,
 )
 _PUT = (
     "SELECT put_chunks(%b::bytea[], %b::smallint[], %b::bigint[], %b::bytea[], %b::bytea[], %b::smallint[], "
     "%b::bytea[], %s)"
 )
-# What an array begins with: dimensions, no nulls, the type, how many items, the number of the first.
-_ARRAY: Final = struct.Struct(">iiIii")
 _SELECT_PRESENT = "SELECT hash FROM chunks WHERE hash = ANY (%b)"
 
 
@@ -143,7 +138,7 @@ class ChunkQuestion:
 
     def send(self, connection: Connection) -> None:
         """Ask. Nothing else can be asked on that connection before the answer was taken."""
-        self._statement.send(connection, [_array(self._wanted)])
+        self._statement.send(connection, [array_of(self._wanted)])
 
     def answer(self, connection: Connection) -> ReadChunks:
         """Those of the chunks that are there."""
@@ -176,12 +171,6 @@ class ChunkQuestion:
                 else:
                     chains[name] = chain
         return left
-
-
-def _array(names: Sequence[ChunkHash]) -> bytes:
-    """Names as PostgreSQL takes an array of bytea."""
-    items = [len(name).to_bytes(4, "big") + name for name in names]
-    return b"".join([_ARRAY.pack(1, 0, BYTEA, len(names), 1), *items])
 
 
 def _chain(by_number: dict[int, Row], number: int) -> list[Row]:

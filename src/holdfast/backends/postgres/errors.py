@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from types import TracebackType
 
 import ormsgpack
 import psycopg
 
 from holdfast.backends.postgres.address import Address
 from holdfast.backends.rules import store_damaged
+from holdfast.backends.translating import Translating
 from holdfast.errors import (
     BackendError,
     ErrorCode,
@@ -41,27 +41,6 @@ _UNKNOWN_HINT = (
 )
 
 
-class translated:  # noqa: N801 - a context manager that reads as a word; a class, because a generator costs more
-    """Run statements on the store at `url` (as it is shown); their errors come out as holdfast's."""
-
-    __slots__ = ("_url",)
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is None:
-            return
-        ours = translate(error, self._url)
-        if ours is not None:
-            raise ours from error
-
-
 def translate(error: BaseException, url: str) -> HoldfastError | None:
     """The error to raise instead of one of the driver's, or None where it is not the driver's."""
     if isinstance(error, psycopg.Error):
@@ -70,6 +49,13 @@ def translate(error: BaseException, url: str) -> HoldfastError | None:
     if isinstance(error, (OverflowError, UnicodeEncodeError, ormsgpack.MsgpackEncodeError)):
         return _unfit(str(error), url)
     return None
+
+
+class translated(Translating):  # noqa: N801 - a context manager that reads as a word
+    """Run statements on the store at a URL (as it is shown); their errors come out as holdfast's."""
+
+    __slots__ = ()
+    translate = staticmethod(translate)
 
 
 def is_lost(error: BaseException) -> bool:

@@ -11,14 +11,17 @@ The seals of checkpoints leave out what only the server knows: the position and 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import psycopg
+from psycopg import pq
 
 from holdfast.backends import rows, rules
 from holdfast.backends.chunk_rows import PackedChunk
+from holdfast.backends.postgres.asking import TRUE, Statement, Value, array_of, number_in, numbers_of
 from holdfast.backends.postgres.chunks import ChunkColumns
+from holdfast.backends.postgres.connecting import Connected
 from holdfast.backends.postgres.creation import VERSION
 from holdfast.backends.rows import Row
 from holdfast.errors import ConflictError
@@ -40,10 +43,10 @@ STALE = "HF409"
 UNFOUNDED = "HF412"
 """What it says where a chunk was packed to stand on one that is not there, or left out and is not there."""
 
-_APPLY = (
-    "SELECT positions, stored, watched FROM apply(%s, %s, %s, %s::json, %b::bytea, %s::json, %b::bytea[], "
-    "%b::smallint[], %b::bigint[], %b::bytea[], %b::bytea[], %b::smallint[], %b::bytea[], %s::json, %s::json, %s, "
-    "%s::json, %b::bytea[], %s::text, %s::bigint)"
+_APPLY = Statement(
+    "apply",
+    "SELECT positions::text, stored, watched FROM apply(%s, %s, %s, %s, %b, %s, %a, %s, %s, %a, %a, %s, %a, "
+    "%s, %s, %s, %s, %a, %s, %s)",
 )
 _ENTER = "SELECT now FROM enter(%s)"
 _SELECT_SESSION = f"SELECT {rows.SESSION_FIELDS} FROM sessions WHERE id = %s FOR NO KEY UPDATE"  # noqa: S608 - constants
@@ -74,6 +77,9 @@ _OPERATION = ("session", "number", "kind", "at", "data", "previous", "hash", "se
 _SESSION = tuple(rows.SESSION_FIELDS.split(", "))
 
 
+_Ask = Callable[[Connected, Sequence[Value]], pq.abc.PGresult]
+
+
 class KnownSession(Record):
     """A session as it is in the store."""
 
@@ -100,7 +106,7 @@ class _Found(Record):
 
 
 def attempt(
-    connection: Connection, batch: Batch, chunks: Sequence[PackedChunk], known: KnownSession
+    connection: Connected, batch: Batch, chunks: Sequence[PackedChunk], known: KnownSession
 ) -> Written:
     """Carry out a batch in one statement, from what is known of its session.
 
@@ -108,7 +114,7 @@ def attempt(
         psycopg.Error: What was known does not hold (`STALE`), or an id or a key is taken: read first.
         HoldfastError: By what is known it has to be refused: read first, to be sure.
     """
-    return _apply(connection, batch, chunks, _Found(known.number, known.row, {}))
+    return _apply(_APPLY.execute, connection, batch, chunks, _Found(known.number, known.row, {}))
 
 
 def can_attempt(batch: Batch) -> bool:
@@ -116,7 +122,7 @@ def can_attempt(batch: Batch) -> bool:
     return not batch.edits and not batch.removals and not batch.also_relies_on
 
 
-def locked(connection: Connection, batch: Batch, chunks: Sequence[PackedChunk]) -> Written:
+def locked(connection: Connected, batch: Batch, chunks: Sequence[PackedChunk]) -> Written:
     """Carry out a batch in a transaction that locks its session first.
 
     Raises:
@@ -132,7 +138,8 @@ def locked(connection: Connection, batch: Batch, chunks: Sequence[PackedChunk]) 
         if batch.checkpoints and len(there) == len(batch.checkpoints) and found.session is not None:
             return Written(there, KnownSession(found.number, found.session))
         _check(connection, batch, found)
-        written = _apply(connection, batch, chunks, found)
+        # Not kept by the server: where it does not know it, the transaction would be lost.
+        written = _apply(_APPLY.ask, connection, batch, chunks, found)
     return written._replace(checkpoints={**there, **written.checkpoints})
 
 
@@ -236,7 +243,9 @@ def _check_move(connection: Connection, session: str, number: int, move: Move) -
         raise ConflictError.branch_moved(session, move.branch, expected=move.expected, actual=actual)
 
 
-def _apply(connection: Connection, batch: Batch, chunks: Sequence[PackedChunk], found: _Found) -> Written:
+def _apply(
+    ask: _Ask, connection: Connected, batch: Batch, chunks: Sequence[PackedChunk], found: _Found
+) -> Written:
     number, current = found.number, found.session
     new = {row.id: row for row in batch.checkpoints if row.id not in found.checkpoints}
     session = rules.claim_session(current, batch)
@@ -249,9 +258,9 @@ def _apply(connection: Connection, batch: Batch, chunks: Sequence[PackedChunk], 
         )
     made = [checkpoint_columns(row) for row in new.values()]
     edits = _edits(batch, found.checkpoints, new)
-    columns = ChunkColumns.of(chunks) if chunks else (None,) * 7
-    reply = connection.execute(
-        _APPLY,
+    gone = _removals(batch, found.checkpoints, new)
+    reply = ask(
+        connection,
         [
             VERSION,
             number,
@@ -259,21 +268,35 @@ def _apply(connection: Connection, batch: Batch, chunks: Sequence[PackedChunk], 
             None if session is current else json.dumps(session_columns(number, session), ensure_ascii=False),
             _to_check(batch),
             _json([_move(session.id, move, batch.at) for move in batch.moves]) or "[]",
-            *columns,
+            *(_sent(ChunkColumns.of(chunks)) if chunks else (None,) * 7),
             _json(made),
             _json(edits),
             batch.cuts_log_from or None,
             _json([operation_columns(number, each) for each in batch.operations]),
-            _removals(batch, found.checkpoints, new) or None,
+            array_of(gone) if gone else None,
             *fence_columns(batch),
         ],
-        binary=True,
-    ).fetchone()
-    assert reply is not None, "a function with OUT parameters returns one row"
-    positions, stored, watched = reply
-    for offset, (name, position) in enumerate(zip(new, positions or (), strict=True)):
+    )
+    # A function with OUT parameters returns one row. The positions are a text like {7,8}, or nothing.
+    positions = [int(each) for each in (reply.get_value(0, 0) or b"")[1:-1].split(b",") if each]
+    stored = number_in(reply.get_value(0, 1))
+    for offset, (name, position) in enumerate(zip(new, positions, strict=True)):
         new[name] = new[name]._replace(position=position, stored_bytes=0 if offset else stored)
-    return Written(new, KnownSession(number, session), watched)
+    return Written(new, KnownSession(number, session), reply.get_value(0, 2) == TRUE)
+
+
+def _sent(columns: ChunkColumns) -> tuple[Value, ...]:
+    """The columns of chunks as the statement takes them."""
+    names, codecs, sizes, bases, marks, referring, bodies = columns
+    return (
+        array_of(names),
+        numbers_of(codecs),
+        numbers_of(sizes),
+        array_of(bases),
+        array_of(marks),
+        numbers_of(referring),
+        array_of(bodies),
+    )
 
 
 def fence_columns(batch: Batch) -> tuple[str | None, str | None]:

@@ -76,12 +76,15 @@ def adopt(connection: apsw.Connection, batch: Adoption, chunks: Sequence[PackedC
     if batch.cuts_log_from:
         connection.execute(_DELETE_OPERATIONS, (number, batch.cuts_log_from))
     connection.executemany(_INSERT_OPERATION, [rows.operation_row(number, each) for each in batch.operations])
-    mark = adoption_mark(session, "whole" if batch.whole else "partial")
-    connection.execute(_PUT_MARK, (mark_name(session.id), mark))
+    if batch.whole is None:
+        forget_adoption(connection, session.id)
+    else:
+        mark = adoption_mark(session, "whole" if batch.whole else "partial")
+        connection.execute(_PUT_MARK, (mark_name(session.id), mark))
 
 
 def forget_adoption(connection: apsw.Connection, session: str) -> None:
-    """Remove what is remembered, its name included, when the session is erased."""
+    """Remove what is remembered, its name included: the session is erased, or is no copy any more."""
     connection.execute(_DELETE_MARK, (mark_name(session),))
 
 

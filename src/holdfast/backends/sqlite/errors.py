@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from types import TracebackType
 
 import apsw
 import ormsgpack
 
 from holdfast.backends.rules import store_damaged
+from holdfast.backends.translating import Translating
 from holdfast.errors import (
     BackendError,
     ErrorCode,
@@ -27,27 +27,6 @@ _DAMAGED_PAGE = {apsw.SQLITE_IOERR_DATA, apsw.SQLITE_IOERR_CORRUPTFS, apsw.SQLIT
 _UNFIT_VALUE = {apsw.SQLITE_CONSTRAINT_DATATYPE, apsw.SQLITE_CONSTRAINT_NOTNULL}
 
 
-class translated:  # noqa: N801 - a context manager that reads as a word; a class, because a generator costs more
-    """Run driver calls on the store at `path`; their errors come out as holdfast's."""
-
-    __slots__ = ("_path",)
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is None:
-            return
-        ours = translate(error, self._path)
-        if ours is not None:
-            raise ours from error
-
-
 def translate(error: BaseException, path: str) -> HoldfastError | None:
     """The error to raise instead of one of the driver's, or None where it is not the driver's."""
     if isinstance(error, apsw.Error):
@@ -59,6 +38,13 @@ def translate(error: BaseException, path: str) -> HoldfastError | None:
     if isinstance(error, (OverflowError, UnicodeEncodeError, ormsgpack.MsgpackEncodeError)):
         return _unfit(error, path)
     return None
+
+
+class translated(Translating):  # noqa: N801 - a context manager that reads as a word
+    """Run driver calls on the store at a path; their errors come out as holdfast's."""
+
+    __slots__ = ()
+    translate = staticmethod(translate)
 
 
 def extended_code(error: apsw.Error) -> int:

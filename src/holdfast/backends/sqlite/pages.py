@@ -203,8 +203,13 @@ def _size_on_page(page: bytes, at: int, kind: int) -> int:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = 0
-    for _ in range(8):
+    value = data[at]
+    at += 1
+    # Nearly all are one byte long, and a rescue reads millions of them.
+    if value < 0x80:
+        return value, at
+    value &= 0x7F
+    for _ in range(7):
         byte = data[at]
         at += 1
         value = value << 7 | byte & 0x7F
@@ -219,7 +224,11 @@ def _record(payload: bytes) -> tuple[Any, ...]:
         raise ValueError("more columns than any table has")
     kinds: list[int] = []
     while at < header:
-        kind, at = _varint(payload, at)
+        kind = payload[at]
+        if kind < 0x80:
+            at += 1
+        else:
+            kind, at = _varint(payload, at)
         kinds.append(kind)
     values: list[Any] = []
     for kind in kinds:

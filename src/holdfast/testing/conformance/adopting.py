@@ -277,6 +277,12 @@ class AdoptionContract(Contract):
         backend.erase_session("work")
         self._is(backend, owner(), None)
 
+    def test_what_is_no_copy_is_not_known_as_adopted(self, backend: Backend) -> None:
+        """Nor is what was one before."""
+        backend.adopt(whole())
+        backend.adopt(adoption(expected=owner(), chunks=(), whole=None))
+        self._is(backend, owner(), None)
+
     def test_what_was_adopted_outlives_the_process(self, backend: Backend) -> None:
         """All of it, and that it was adopted."""
         backend.adopt(whole())
