@@ -162,6 +162,28 @@ class Deciding:
         self._sources.release(name)
         return self
 
+    def count_from(self, *, beats: int | None = None, step: int | None = None) -> Self:
+        """Go on counting from here: after a checkpoint that somebody else made, or work that this program did not see.
+
+        A trigger does not see it as beats or steps that were done: what is due by beats counts from here.
+
+        Args:
+            beats: The beats so far.
+            step: The step that it is at, which the next checkpoint has.
+
+        Raises:
+            InvalidInputError: One of them is negative, or no whole number.
+        """
+        if beats is not None:
+            _check_number(beats, "beats")
+        self._say(step)
+        if beats is not None:
+            self._beats = self._moment.beats = beats
+            self._has_beats = True
+            if self._rule is not None:
+                self._rule.clear(self._moment)
+        return self
+
     def interrupt(self, signum: int = 15) -> None:
         """Ask for an end: the next step, beat or tick saves with status `interrupted` and raises `Interrupted`.
 
@@ -320,12 +342,12 @@ def warn_not_back(name: str, message: str) -> None:
     LOG.warning("source %r could not be restored, and is saved as it is stored: %s", name, message)
 
 
-def _check_number(step: int) -> None:
-    check_step(step)
-    if step < 0:
+def _check_number(number: int, what: str = "step") -> None:
+    check_step(number, what)
+    if number < 0:
         raise InvalidInputError(
-            f"a step cannot be {step}",
+            f"{what} cannot be {number}",
             code=ErrorCode.BAD_ARGUMENT,
-            hint="count steps from 0 on, or leave the number out",
-            argument="step",
+            hint=f"count {what} from 0 on, or leave the number out",
+            argument=what,
         )

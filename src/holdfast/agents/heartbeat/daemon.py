@@ -28,7 +28,7 @@ from holdfast.agents.heartbeat.report import LifeReport, WakeReport, as_text, co
 from holdfast.agents.heartbeat.runtime import Phase, Runtime
 from holdfast.agents.heartbeat.stored import at_least_one
 from holdfast.agents.heartbeat.subsystems.identity import Identity
-from holdfast.agents.heartbeat.waking import called, parts_of, say_step, wake_up
+from holdfast.agents.heartbeat.waking import called, parts_of, wake_up
 from holdfast.aio import AsyncStore
 from holdfast.aio.lease import AsyncHeldLease
 from holdfast.aio.thread import in_thread
@@ -322,7 +322,8 @@ class Heartbeat:
     async def _integrated(self, recorder: AsyncRecorder, beating: Beating, beat: Beat) -> None:
         """The end of a beat: count it, and save if it is time."""
         self.runtime.lived = beat.number
-        say_step(recorder, beat.number)
+        # The next checkpoint has the beat as its step, so that it is listed, and found, by that.
+        recorder.count_from(step=beat.number)
         try:
             saved = await recorder.beat()
             if saved is None and beat.saves and self._chosen.enabled:

@@ -58,23 +58,9 @@ async def wake_up(
     if resumed is None or RUNTIME not in resumed.named("restored"):
         # What the recorder says onto its own checkpoints is all that is known.
         runtime.beat = runtime.lived = recorder.beats
-    count_from(recorder, runtime.lived)
+    # A checkpoint that a person made has the beats in its state, and not in the metadata that a resume reads.
+    recorder.count_from(beats=runtime.lived, step=runtime.lived)
     return _reported(looking.id, resumed, runtime, newer, len(parts))._replace(foreign=foreign)
-
-
-def count_from(recorder: AsyncRecorder, beats: int) -> None:
-    """Let a recorder go on counting from so many beats, whoever saved the checkpoint that they are from."""
-    say_step(recorder, beats)
-    # Friends: a checkpoint that a person made has the beats in its state, and not in the metadata that a resume reads.
-    recorder._beats = recorder._moment.beats = beats  # noqa: SLF001 - see above
-    recorder._has_beats = True  # noqa: SLF001 - see above
-    if recorder._rule is not None:  # noqa: SLF001 - see above
-        recorder._rule.clear(recorder._moment)  # noqa: SLF001 - see above
-
-
-def say_step(recorder: AsyncRecorder, beats: int) -> None:
-    """Let the next checkpoint have the beat as its step, so that it is listed, and found, by that."""
-    recorder._say(beats)  # noqa: SLF001 - as above: a step of a trigger it is not
 
 
 def parts_of(agent: HeartbeatAgent) -> dict[str, Any]:
