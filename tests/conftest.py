@@ -4,7 +4,7 @@
         require("strace")
 
 skips where strace cannot run; with HOLDFAST_REQUIRE=all (as `.ci/run` sets it) it fails instead, so that
-nothing goes untested in silence. `postgres`, `postgres_url` and `postgres_place` are of a real server
+nothing goes untested in silence. `postgres`, `postgres_url`, `postgres_place` and `postgres_store` are of a real server
 (tests/services/postgres.py).
 """
 
@@ -16,6 +16,7 @@ import importlib.util
 import os
 import platform
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Generator, Iterator
@@ -43,9 +44,14 @@ _REQUIRED = os.environ.get("HOLDFAST_REQUIRE", "").split(",")
 
 _MEMORY = Path("/dev/shm")
 
+# Of a test process, at its largest. Containers often have 64 MB of memory for files: too little for a store per test.
+_ROOM = 2 * 2**30
+
 _SCHEMAS = count(1)
 
 _SCHEMAS_OF_A_DATABASE = 100
+
+_STORES_OF_A_DATABASE = 50
 
 # Where the longest tests are. They begin first, so that nobody waits for one at the end.
 _LONG = ("reliability", "property")
@@ -141,15 +147,60 @@ def postgres_place(postgres: Server, _shared_database: Callable[[], str]) -> str
     return f"{database}&schema=t_{next(_SCHEMAS)}"
 
 
+@pytest.fixture(scope="session")
+def _database_of_stores(postgres: Server) -> Callable[[], tuple[str, str]]:
+    """A database, and a schema of it with a store in it; the database of the next one may be another."""
+    from tests.services.postgres_stores import make_stores
+
+    template = current = ""
+    left: list[str] = []
+
+    def taken() -> tuple[str, str]:
+        nonlocal template, current
+        if not template:
+            template = postgres.fresh_database()
+            make_stores(template, _STORES_OF_A_DATABASE)
+        if not left:
+            if current:
+                postgres.drop_database(current)
+            current = postgres.fresh_database(template=template)
+            left.extend(f"s_{number}" for number in range(_STORES_OF_A_DATABASE))
+        return current, left.pop()
+
+    return taken
+
+
+@pytest.fixture
+def postgres_store(postgres: Server, _database_of_stores: Callable[[], tuple[str, str]]) -> str:
+    """The URL of an empty store that nobody has used, copied with many others: a tenth of the price of making it."""
+    database, schema = _database_of_stores()
+    return f"{postgres.url(database.rpartition('/')[2], by_socket=True)}&schema={schema}"
+
+
 @pytest.fixture
 def memory_folder(tmp_path: Path) -> Iterator[Path]:
     """A folder in memory where there is such a place: a kill leaves the same behind, and syncs cost nothing there."""
-    # Containers often have 64 MB of it, which is too little for a store per kill.
-    if not os.access(_MEMORY, os.W_OK) or shutil.disk_usage(_MEMORY).free < 2**30:
+    if not _has_room_in_memory():
         yield tmp_path
         return
     with tempfile.TemporaryDirectory(prefix="holdfast-", dir=_MEMORY) as made:
         yield Path(made)
+
+
+def _has_room_in_memory() -> bool:
+    if not os.access(_MEMORY, os.W_OK) or shutil.disk_usage(_MEMORY).free < _ROOM:
+        return False
+    # Some tests put programs into their folder.
+    return not os.statvfs(_MEMORY).f_flag & getattr(os, "ST_NOEXEC", 0)
+
+
+def pytest_configure() -> None:
+    """Put `tmp_path` into memory: nearly every test makes a store, and few are about disks (tests/reliability)."""
+    if _has_room_in_memory():
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
+    # A shell that runs the tests in the background has them ignore Ctrl-C, and every program that they start.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -14,8 +14,8 @@ from holdfast.testing.conformance import BackendConformance
 
 class TestPostgres(BackendConformance):
     @pytest.fixture
-    def backend(self, postgres_place):
-        self.address = postgres_place
+    def backend(self, postgres_store):
+        self.address = postgres_store
         backend = self.open(create=True)
         yield backend
         backend.close()

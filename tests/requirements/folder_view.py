@@ -253,10 +253,16 @@ def adopt(view: View, batch: Adoption) -> View:
         log=log + batch.operations,
         pieces=view.pieces | {piece.hash: piece.data for piece in batch.chunks},
         stamps=view.stamps | dict.fromkeys(stamped, view.epoch),
-        adopted_rows=view.adopted_rows
-        | {name: adoption_mark(batch.session, "whole" if batch.whole else "partial")},
+        adopted_rows=_marked(view, batch),
         position=position,
     )
+
+
+def _marked(view: View, batch: Adoption) -> dict[str, int]:
+    marks = {name: mark for name, mark in view.adopted_rows.items() if name != batch.session.id}
+    if batch.whole is not None:
+        marks[batch.session.id] = adoption_mark(batch.session, "whole" if batch.whole else "partial")
+    return marks
 
 
 def erase(view: View, session: str) -> View:

@@ -67,6 +67,12 @@ _FAST: Mapping[str, object] = {
     "full_page_writes": "off",
     "synchronous_commit": "on",
     "max_wal_size": "256MB",
+    # Every test has connections of its own, and each would load it anew.
+    "shared_preload_libraries": "plpgsql",
+    "update_process_title": "off",
+    # No database lives long enough for it to be worth while.
+    "autovacuum": "off",
+    "bgwriter_lru_maxpages": 0,
 }
 
 _MEMORY = Path("/dev/shm")

@@ -338,3 +338,10 @@ BEYOND: dict[str, Any] = {
     "extra fields of a message that are objects": HumanMessage("x", plan=Plan("win"), pair=(1, 2)),
 }
 """What it loses or refuses, and what is kept all the same."""
+
+
+def told(value: Any) -> str:
+    """A text of a value; what is in a set has no order, and two that are equal may give it differently."""
+    if isinstance(value, set | frozenset):
+        return f"{type(value)} {sorted(map(repr, value))}"
+    return repr(value)

@@ -57,6 +57,11 @@ def kept_in(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
+def no_store_yet() -> None:
+    """For tests of what is there before a store is made; for others it is made already where that costs time."""
+
+
+@pytest.fixture
 def home(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept_in: str
 ) -> Path:
@@ -83,7 +88,8 @@ def home(
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path.parent / f"{tmp_path.name}-settings"))
     monkeypatch.chdir(tmp_path)
     if kept_in == "postgres":
-        monkeypatch.setenv("HOLDFAST_STORE", request.getfixturevalue("postgres_place"))
+        place = "postgres_place" if "no_store_yet" in request.fixturenames else "postgres_store"
+        monkeypatch.setenv("HOLDFAST_STORE", request.getfixturevalue(place))
     return tmp_path
 
 

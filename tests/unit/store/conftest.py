@@ -33,7 +33,7 @@ def backend(request, tmp_path):
     if request.param == "memory":
         made = MemoryBackend()
     elif request.param == "postgres":
-        place = request.getfixturevalue("postgres_place")
+        place = request.getfixturevalue("postgres_store")
         made = PostgresBackend.open(place, durability="process", create=True, timeout=5.0)
     else:
         made = SqliteBackend.open(tmp_path / "store.db", durability="process", create=True, timeout=5.0)
