@@ -50,6 +50,7 @@ MEANINGS: dict[type[HoldfastError], dict[str, str]] = {
         "collection-running": "Another process removes chunks already; a collection nobody asked for does not begin.",
         "lease-held": "Somebody else holds the lease; the message names the process and the machine.",
         "lease-lost": "The writer does not hold its lease any more: it ran out, was taken, or was given up.",
+        "merge-conflict": "Both sides of a merge changed the same. The command lists where; in Python the report does.",
     },
     errors.IntegrityError: {
         "chunk-damaged": "The bytes under a hash are not the bytes that were hashed.",

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from holdfast.store import Session, SessionInfo, Store
     from holdfast.store import open_store as open  # noqa: A004 - the name is part of the contract
     from holdfast.store.archives.limits import ArchiveLimits
-    from holdfast.store.archives.report import ExportReport, ImportReport, SessionImport
+    from holdfast.store.archives.report import BranchAdvance, ExportReport, ImportReport, SessionImport
     from holdfast.store.branching import BranchInfo
     from holdfast.store.collecting import GcReport
     from holdfast.store.copying import CopyReport, SessionCopy
@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from holdfast.store.pruning import PruneReport
     from holdfast.store.recovering import Recovered
     from holdfast.store.repairing import RepairReport
+    from holdfast.store.searching.findings import Findings
     from holdfast.store.searching.reports import BisectReport, Blame, GrepMatch, PathChange, Skip
     from holdfast.store.undoing import OperationInfo, Undone
     from holdfast.store.verifying import VerifyReport
@@ -92,6 +93,7 @@ __all__ = [
     "BackendError",
     "BisectReport",
     "Blame",
+    "BranchAdvance",
     "BranchInfo",
     "Bridge",
     "Change",
@@ -111,6 +113,7 @@ __all__ = [
     "EventStream",
     "Excerpt",
     "ExportReport",
+    "Findings",
     "ForgetReport",
     "GcReport",
     "GrepMatch",
@@ -181,6 +184,7 @@ _HOMES = {
     "Keep": "holdfast.history.keep:Keep",
     "parse_time": "holdfast.history.times:parse_time",
     "ArchiveLimits": "holdfast.store.archives.limits:ArchiveLimits",
+    "BranchAdvance": "holdfast.store.archives.report:BranchAdvance",
     "ExportReport": "holdfast.store.archives.report:ExportReport",
     "ImportReport": "holdfast.store.archives.report:ImportReport",
     "SessionImport": "holdfast.store.archives.report:SessionImport",
@@ -213,6 +217,7 @@ _HOMES = {
     "BisectReport": "holdfast.store.searching.reports:BisectReport",
     "Blame": "holdfast.store.searching.reports:Blame",
     "GrepMatch": "holdfast.store.searching.reports:GrepMatch",
+    "Findings": "holdfast.store.searching.findings:Findings",
     "PathChange": "holdfast.store.searching.reports:PathChange",
     "Skip": "holdfast.store.searching.reports:Skip",
     "RepairReport": "holdfast.store.repairing:RepairReport",

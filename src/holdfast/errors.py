@@ -56,6 +56,7 @@ class ErrorCode(StrEnum):
     COLLECTION_RUNNING = "collection-running"
     LEASE_HELD = "lease-held"
     LEASE_LOST = "lease-lost"
+    MERGE_CONFLICT = "merge-conflict"
     # integrity
     CHUNK_DAMAGED = "chunk-damaged"
     CHUNK_MISSING = "chunk-missing"

@@ -1,20 +1,28 @@
-"""A diff of two stored states says the same as a diff of the two values, whatever their trees look like."""
+"""A diff of two stored states says the same as a diff of the two values, whatever their trees look like.
+
+Some states lie so deep that their trees end above what differs: that stands in bytes, cut without regard to lists.
+"""
 
 from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Callable
+from operator import add
 from typing import Any
 
 import jsonpatch
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.property.test_diff import diff_of_values, same_json
 from tests.property.test_tree import ITEMS, SMALL
 
+from holdfast.objects.diffing import encoded, scanning
 from holdfast.objects.diffing.change import Excerpt
 from holdfast.objects.diffing.diff import Diff
 from holdfast.objects.diffing.states import changes_of_roots, plain_value_at
+from holdfast.objects.opaque import Opaque
 from holdfast.objects.registry import GLOBAL
 from holdfast.objects.state import encode_state
 from holdfast.objects.tagged import json_form
@@ -45,10 +53,37 @@ TABLES = st.dictionaries(
     max_size=5,
 )
 TEXTS = st.text("ab é\n", max_size=300).map(lambda text: text * 3)
+AROUND: dict[str, Callable[[Any], Any]] = {
+    "list": lambda value: [0, value],
+    "dict": lambda value: {"k": value, "z": 0},
+    "tuple": lambda value: (value, 0),
+    "object": lambda value: Opaque("X", 1, {"k": value}),
+    "odd key": lambda value: {1: value},
+}
+"""What a value may lie in."""
+# Nodes stand in lists and dicts only: these are outside, so deep that there is no node for what is inside.
+AROUNDS: st.SearchStrategy[list[str]] = st.just([]) | st.builds(
+    add,
+    st.lists(st.sampled_from([*AROUND]), max_size=4),
+    st.lists(st.sampled_from(["list", "dict"]), min_size=SMALL.node_depth - 3, max_size=SMALL.node_depth + 6),
+)
+
+
+def deep(value: Any, around: list[str]) -> Any:
+    for name in around:
+        value = AROUND[name](value)
+    return value
 
 
 @st.composite
 def edited_tables(draw):
+    old, new = draw(edited_tables_at_the_top())
+    around = draw(AROUNDS)
+    return deep(old, around), deep(new, around)
+
+
+@st.composite
+def edited_tables_at_the_top(draw):
     old = draw(TABLES)
     new = copy.deepcopy(old)
     for _ in range(draw(st.integers(0, 4))):
@@ -96,11 +131,10 @@ def test_every_change_of_two_stored_states_is_where_and_what_it_says(pair):
 
 def at(value: Any, steps: Any) -> Any:
     for step in steps:
-        value = (
-            next(each for each in value if identical(each, step.key))
-            if step.kind == "member"
-            else value[step.key]
-        )
+        if step.kind == "member":
+            value = next(each for each in value if identical(each, step.key))
+        else:
+            value = (value.data if step.kind == "field" else value)[step.key]
     return value
 
 
@@ -126,6 +160,23 @@ def test_stored_or_at_hand_the_same_changes_are_found(pair):
     # How items are paired may differ where they are read in other portions; what became of the values may not.
     for diff in (one, other):
         assert same_json(jsonpatch.apply_patch(json_form(old), diff.json_patch()), json_form(new))
+
+
+@given(edited_tables())
+def test_values_that_are_scanned_differ_like_those_that_are_not(pair):
+    old, new = pair
+    wanted = [told(change) for change in diff_of_values(old, new)]
+    with pytest.MonkeyPatch.context() as patched:
+        # What else takes thousands of bytes and many levels.
+        patched.setattr(encoded, "_LEVELS_IN_C", 1)
+        patched.setattr(scanning, "_LARGE", 2 * SMALL.item_limit)
+        assert [told(change) for change in diff_of_values(old, new)] == wanted
+        diff = diff_of_roots(stored(old), stored(new), whole=True)
+        assert same_json(jsonpatch.apply_patch(json_form(old), diff.json_patch()), json_form(new))
+
+
+def told(change: Any) -> Any:
+    return json_form([change.op, change.path, change.old_path, change.plain("old"), change.plain("new")])
 
 
 @given(TABLES, st.data())

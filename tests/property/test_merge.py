@@ -7,17 +7,24 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from itertools import count
+from itertools import count, groupby
 from typing import Any
 
-from hypothesis import given
+import pytest
+from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.property.test_diff_trees import AROUNDS, deep
+from tests.property.test_tree import SMALL
 
-from holdfast.objects.codec import encode_value
+from holdfast.objects.codec import decode_value, encode_value
+from holdfast.objects.diffing import encoded, scanning
 from holdfast.objects.merging.conflict import ABSENT, MergeConflict
-from holdfast.objects.merging.states import MergedValue, merge_values
+from holdfast.objects.merging.resolving import Resolver
+from holdfast.objects.merging.states import MergedValue, merge_roots, merge_values
 from holdfast.objects.merging.texts import merge_lines
+from holdfast.objects.opaque import Opaque
 from holdfast.objects.registry import TypeRegistry
+from holdfast.objects.state import encode_state
 from holdfast.testing.values import identical, values
 
 TYPES = TypeRegistry()
@@ -30,6 +37,22 @@ def merged(base: Any, ours: Any, theirs: Any, resolve: Any = None) -> MergedValu
 
 def same(one: Any, other: Any) -> bool:
     return encode_value(one, TYPES) == encode_value(other, TYPES)
+
+
+def merged_from_store(base: Any, ours: Any, theirs: Any, resolve: Any = None) -> MergedValue:
+    """The same from the trees of the three."""
+    states = [encode_state(each, TYPES, cuts=SMALL) for each in (base, ours, theirs)]
+    chunks = {chunk.hash: chunk.data for state in states for chunk in state.chunks}
+    resolver = Resolver(resolve, TYPES)
+    resolver.begin()
+    was, mine, other = (state.root for state in states)
+    found = merge_roots(
+        [was], mine, other, lambda names: {name: chunks[name] for name in names}, TYPES, resolver
+    )
+    value = (
+        decode_value(found.data, TYPES) if found.root is None else (ours if found.root == mine else theirs)
+    )
+    return MergedValue(value, found.conflicts, found.resolved)
 
 
 class Writer:
@@ -115,15 +138,28 @@ def threes(draw, *, renames=True):
     return base, ours, theirs
 
 
+@st.composite
+def deep_threes(draw):
+    """The same so deep that the trees of their states end above them, and so large that they do not stand in these."""
+    padding = [f"p{number}" for number in range(draw(st.integers(0, 60)))]
+    around = draw(AROUNDS)
+    return tuple(deep([each, padding], around) for each in draw(threes()))
+
+
 def leaves(value: Any) -> Counter[Any]:
     found: Counter[Any] = Counter()
     waiting = [value]
     while waiting:
         each = waiting.pop()
-        if isinstance(each, dict):
+        if isinstance(each, Opaque):
+            waiting.append(each.data)
+        elif isinstance(each, dict):
             waiting += each.values()
-        elif isinstance(each, list):
+        elif isinstance(each, list | tuple):
             waiting += each
+        elif isinstance(each, int):
+            # What lies around a value has numbers in it.
+            continue
         else:
             found[each] += 1
     return found
@@ -171,10 +207,38 @@ def test_neither_side_is_lost(three):
     assert leaves(ours).keys() & leaves(theirs).keys() <= known.keys()
 
 
+@given(deep_threes())
+def test_neither_side_is_lost_however_deep_it_lies_in_a_stored_state(three):
+    base, ours, theirs = three
+    result = merged_from_store(base, ours, theirs)
+    known = leaves(result.value) + told(result.conflicts)
+    for side, name in ((ours, "o"), (theirs, "t")):
+        assert {leaf for leaf in leaves(side) if leaf[0] == name} <= known.keys()
+    assert leaves(ours).keys() & leaves(theirs).keys() <= known.keys()
+    gone = leaves(base).keys() - leaves(ours).keys() - leaves(theirs).keys()
+    assert not gone & leaves(result.value).keys()
+    for side in ("ours", "theirs"):
+        assert not merged_from_store(base, ours, theirs, side).conflicts
+
+
+@given(deep_threes())
+def test_values_that_are_scanned_merge_like_those_that_are_not(three):
+    wanted = merged(*three)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(encoded, "_LEVELS_IN_C", 1)
+        patched.setattr(scanning, "_LARGE", 64)
+        found = merged(*three)
+    assert same(found.value, wanted.value)
+    assert [each.path for each in found.conflicts] == [each.path for each in wanted.conflicts]
+
+
 @given(threes(renames=False))
-def test_nothing_is_there_twice(three):
+@example(([{"a": "b0", "b": "b1"}, "b2"], [{"a": "o0", "b": "b1"}, "b2"], ["b2", {"b": "b1"}, "t0"]))
+def test_nothing_is_there_twice_but_what_a_conflict_is_about(three):
     result = merged(*three)
-    assert all(number == 1 for number in leaves(result.value).values())
+    twice = {leaf for leaf, number in leaves(result.value).items() if number > 1}
+    # An item that one side edited, and the other moved and edited so much that it counts as removed and as another.
+    assert twice <= told(result.conflicts).keys()
 
 
 @given(threes())
@@ -277,6 +341,72 @@ def test_edits_of_different_parts_of_a_list_are_both_made_whichever_comes_first(
         result = merged(items, *sides)
         assert not result.conflicts
         assert same(result.value, [*changed[0], halves[1], *changed[1]])
+
+
+@st.composite
+def touching(draw, *, all_of_it):
+    """A list, and two that have something else in its place wherever the second one has.
+
+    Between two items that nobody touches is a stretch. The first side puts other items into its place, or none. The
+    second changes no item that the first one left: it replaces, or removes, all or some of the stretch.
+    """
+    writers = [Writer(draw, name) for name in "bot"]
+    base, ours, theirs = ([], [], [])  # type: tuple[list[Any], list[Any], list[Any]]
+    for _ in range(draw(st.integers(1, 4))):
+        was = [writers[0].leaf() for _ in range(draw(st.integers(1, 4)))]
+        mine = [writers[1].leaf() for _ in range(draw(st.integers(0, 5)))]
+        other: list[Any] = []
+        keeps = [not all_of_it and draw(st.booleans()) for _ in was]
+        for keep, run in groupby(zip(keeps, was, strict=True), key=lambda pair: pair[0]):
+            fresh = [writers[2].leaf() for _ in range(draw(st.integers(0, 3)))]
+            other += [each for _, each in run] if keep else fresh
+        stable = writers[0].leaf()
+        for row, part in ((base, was), (ours, mine), (theirs, other)):
+            row += [*part, stable]
+    # Without the last one, the end of the list is a stretch too.
+    cut = draw(st.integers(0, 1))
+    return [row[: len(row) - cut] for row in (base, ours, theirs)]
+
+
+@given(touching(all_of_it=False))
+def test_where_they_changed_only_what_we_changed_deciding_for_ours_is_ours(three):
+    base, ours, theirs = three
+    assert merged(base, ours, theirs, "ours").value == ours
+    # The other way round: what we did is nowhere else.
+    assert merged(base, theirs, ours, "theirs").value == ours
+
+
+@given(touching(all_of_it=True))
+def test_where_both_changed_the_same_stretches_each_side_can_have_its_way(three):
+    base, ours, theirs = three
+    result = merged(base, ours, theirs)
+    assert merged(base, ours, theirs, "theirs").value == theirs
+    # Nothing is taken from them unasked, and nothing of either side is untold.
+    assert result.value == ours
+    assert leaves(theirs).keys() <= (leaves(result.value) + told(result.conflicts)).keys()
+    assert bool(result.conflicts) == (ours != theirs)
+
+
+@st.composite
+def same_ids(draw):
+    """Items that both sides added, and counted in the same way."""
+    base = [{"id": number} for number in range(draw(st.integers(0, 2)))]
+    sides = []
+    for _ in range(2):
+        size = draw(st.integers(0, 3))
+        contents = draw(st.lists(st.sampled_from("xyz"), min_size=size, max_size=size))
+        sides.append([*base, *({"id": len(base) + at, text: at} for at, text in enumerate(contents))])
+    return base, *sides
+
+
+@given(same_ids())
+def test_new_items_with_one_id_are_one_if_they_are_equal_and_a_conflict_if_not(three):
+    base, ours, theirs = three
+    result = merged(base, ours, theirs)
+    both = list(zip(ours, theirs, strict=False))
+    assert [(c.ours, c.theirs) for c in result.conflicts] == [pair for pair in both if pair[0] != pair[1]]
+    assert {c.kind for c in result.conflicts} <= {"add/add"}
+    assert all(each in ours or each in theirs for each in result.value)
 
 
 LINES = st.lists(st.sampled_from(["one", "two", "three", ""]), max_size=6).map("\n".join)

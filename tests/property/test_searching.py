@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 import holdfast
 from holdfast.backends.memory import MemoryBackend
-from holdfast.store.searching.expressions import Expression
 
 FEW = settings(max_examples=60, deadline=None)
 
@@ -138,14 +137,3 @@ def test_grep_finds_exactly_the_texts_that_have_it(states, pattern, ignore_case,
     assert found == expected
     within = [(m.checkpoint.seq, m.path) for m in session.grep(pattern, path="t", ignore_case=ignore_case)]
     assert within == expected
-
-
-@settings(max_examples=300, deadline=None)
-@given(st.text(alphabet="abx.[]()'\"<>=! andornot0159+-*/%,:|&~^{}@\\\n", max_size=60), trees)
-def test_an_expression_is_refused_or_answers_and_raises_nothing_else(text, state):
-    try:
-        expression = Expression(text)
-    except holdfast.InvalidInputError:
-        return
-    answer = expression.holds({"a": state, "b": state, "x": [state, state]})
-    assert isinstance(answer.holds, bool)

@@ -2,9 +2,10 @@
 
     python -m tests.reliability.every_import FOLDER
 
-Each import happens in a process of its own. After each kill a new process looks at the store: everything of the archive
-is there or nothing is, what was there before is as it was, and the same import finishes. Prints how many kills there
-were, how many of them left the store as it was, and how many left it finished.
+Each import happens in a process of its own. After each kill a new process looks at the store: of each session all that
+the archive has is there or nothing is, what was there before is as it was, and the same import finishes. Then the same
+once more with an import whose last session cannot be written, which takes back what it wrote before. Prints, for both,
+how many kills there were, how many of them left the store as it was, and how many left it finished.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 import shutil
 import signal
 import sys
+from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
 
@@ -21,8 +23,9 @@ from tests.reliability.shim import listen
 
 import holdfast
 import holdfast.store.archives.importing
-from holdfast.store.archives import importing
+from holdfast.store.archives import bringing
 from holdfast.store.session import Session
+from holdfast.testing.faults import io_failed
 
 AS_IT_WAS, FINISHED = 3, 4
 
@@ -40,7 +43,8 @@ def prepare(archive: Path, before: Path) -> None:
         work(source.session("new"), more=True)
         source.session("new").export(path=archive / "new.jsonl", session=True)
         work(source.session("known"), more=True)
-        source.session("known").export(["#1", "#2", "#3"], archive.parent / "first.jsonl")
+        # Without the first: what is there comes from something that is still to come.
+        source.session("known").export(["#2", "#3"], archive.parent / "first.jsonl")
         source.session("known").export(path=archive / "known.jsonl", session=True)
     with holdfast.open(before) as store:
         store.import_(archive.parent / "first.jsonl")
@@ -54,10 +58,22 @@ def seen(store: holdfast.Store, name: str) -> tuple[list[str], dict[str, str]]:
     }
 
 
-def bring(archive: Path, target: Path, killer: Killer, victim: int) -> None:
+def bring(archive: Path, target: Path, killer: Killer, victim: int, *, failing: bool) -> None:
+    write = bringing.Delivery._write
+
+    def fail_at_last(delivery: bringing.Delivery) -> None:
+        if delivery.plan.told.id == "new":
+            raise io_failed()
+        write(delivery)
+
+    if failing:
+        bringing.Delivery._write = fail_at_last  # type: ignore[method-assign, assignment]
+        # What goes ahead was killed at before.
+        bringing._AT_ONCE = 1 << 20  # type: ignore[misc]
     with holdfast.open(target, create=False) as store:
         killer.victim = victim
-        store.import_(archive)
+        with suppress(holdfast.BackendError) if failing else nullcontext():
+            store.import_(archive)
 
 
 def check(archive: Path, target: Path, before: Path) -> None:
@@ -81,9 +97,9 @@ def check(archive: Path, target: Path, before: Path) -> None:
     os._exit(FINISHED if all(finished) else AS_IT_WAS)
 
 
-def main(folder: Path) -> tuple[int, int, int]:
+def main(folder: Path) -> list[tuple[int, int, int]]:
     # Chunks go ahead in small parts: each is a place to be killed at.
-    importing._AT_ONCE = importing._PART = 1000  # type: ignore[misc]
+    bringing._AT_ONCE = bringing._PART = 3000  # type: ignore[misc]
     killer = Killer()
     layer = listen(killer)
     # Otherwise each child would import all that it needs.
@@ -95,22 +111,35 @@ def main(folder: Path) -> tuple[int, int, int]:
     archive, before = folder / "archive", folder / "before.db"
     archive.mkdir()
     assert forked(partial(prepare, archive, before)) == 0
+    kills = [
+        kill_each(folder / name, archive, before, killer, failing=failing)
+        for name, failing in (("whole", False), ("failing", True))
+    ]
+    del layer
+    return kills
+
+
+def kill_each(
+    folder: Path, archive: Path, before: Path, killer: Killer, *, failing: bool
+) -> tuple[int, int, int]:
     found: list[int] = []
     while True:
         target = folder / str(len(found)) / "store.db"
-        target.parent.mkdir()
+        target.parent.mkdir(parents=True)
         shutil.copy(before, target)
-        ended = forked(partial(bring, archive, target, killer, len(found) + 1))
+        # Of one that fails every third write will do: all but the way back is the same.
+        victim = (3 if failing else 1) * len(found) + 1
+        ended = forked(partial(bring, archive, target, killer, victim, failing=failing))
         assert ended in (0, -signal.SIGKILL), ended
         status = forked(partial(check, archive, target, before))
-        assert status in (AS_IT_WAS, FINISHED), f"killed before write {len(found) + 1}: {status}"
+        assert status in (AS_IT_WAS, FINISHED), f"killed before write {victim}: {status}"
         shutil.rmtree(target.parent)
         if ended == 0:
-            assert status == FINISHED, status
-            del layer
+            assert status == (AS_IT_WAS if failing else FINISHED), status
             return len(found), found.count(AS_IT_WAS), found.count(FINISHED)
         found.append(status)
 
 
 if __name__ == "__main__":
-    print(*main(Path(sys.argv[1])))
+    for kills in main(Path(sys.argv[1])):
+        print(*kills)

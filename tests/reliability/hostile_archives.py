@@ -231,6 +231,9 @@ def line_files(lines: list[str]) -> Iterator[Hostile]:
     yield "gap.jsonl", joined(header, *rest[:2], "\n", *rest[2:]), "empty-line"
     yield "gap.jsonl", joined(*lines, "\n"), "empty-line"
     yield "twice.jsonl", joined(*lines, rest[0]), "twice"
+    yield "twice.jsonl", joined(header, *rest[:-1], rest[0]), "twice"
+    foreign = {"version": "0.0.1", "id": "x", "timestamp": 1, "execution_id": told["session"], "snapshot": {}}
+    yield "foreign.jsonl", joined(header, *rest[:-1], json.dumps(foreign) + "\n"), "not-of-session"
     yield "heads.jsonl", joined(header, header, *rest), "misplaced-header"
     yield "late.jsonl", joined(*rest, header), "misplaced-header"
     yield "more.jsonl", joined(json.dumps(told | {"checkpoints": 1}) + "\n", *rest), "seal-differs"

@@ -23,9 +23,9 @@ SAVES = 6
 
 
 @pytest.fixture
-def saved(postgres_place):
+def saved(postgres_store):
     """A line of checkpoints of which none is stored as a difference to another, with a branch, tags and a log."""
-    with holdfast.open(postgres_place, durability="process") as store:
+    with holdfast.open(postgres_store, durability="process") as store:
         session = store.session("s", agent="scout")
         made = [
             session.save({"step": n, "own": f"{n} " * 40}, f"step {n}", tags=["t"], step=n, cost_usd=0.5)
@@ -76,20 +76,20 @@ def damaged_ids(store):
 GIVEN = {"position", "stored_bytes"}
 
 
-def test_every_column_of_a_checkpoint_is_watched_over(postgres_place, saved):
+def test_every_column_of_a_checkpoint_is_watched_over(postgres_store, saved):
     """Each is changed in one row of its own time, found, named, and put back."""
     victim = bytes.fromhex(saved[3].id)
-    for name, kind in columns(postgres_place, "checkpoints"):
+    for name, kind in columns(postgres_store, "checkpoints"):
         if name in GIVEN:
             continue
-        before = ask(postgres_place, f'SELECT "{name}" FROM checkpoints WHERE id = ?', victim)
-        key = ask(postgres_place, "SELECT position FROM checkpoints WHERE id = ?", victim)
+        before = ask(postgres_store, f'SELECT "{name}" FROM checkpoints WHERE id = ?', victim)
+        key = ask(postgres_store, "SELECT position FROM checkpoints WHERE id = ?", victim)
         spoil(
-            postgres_place,
+            postgres_store,
             f'UPDATE checkpoints SET "{name}" = {changed(name, kind)} WHERE position = ?',
             key,
         )
-        with holdfast.open(postgres_place, damaged=True) as store:
+        with holdfast.open(postgres_store, damaged=True) as store:
             report = store.verify()
             assert not report.ok, name
             lost = [each for each in report.damaged if each.lost]
@@ -101,8 +101,8 @@ def test_every_column_of_a_checkpoint_is_watched_over(postgres_place, saved):
             if name not in ("session", "seq", "id", "branch"):
                 with pytest.raises(HoldfastError):
                     session.checkpoint("#4")
-        spoil(postgres_place, f'UPDATE checkpoints SET "{name}" = ? WHERE position = ?', before, key)
-    with holdfast.open(postgres_place) as store:
+        spoil(postgres_store, f'UPDATE checkpoints SET "{name}" = ? WHERE position = ?', before, key)
+    with holdfast.open(postgres_store) as store:
         assert store.verify().ok
 
 
@@ -115,15 +115,15 @@ def test_every_column_of_a_checkpoint_is_watched_over(postgres_place, saved):
         ("operations", "number = 1 AND session = 1"),
     ],
 )
-def test_every_column_of_the_other_tables_is_watched_over(postgres_place, saved, table, where):
+def test_every_column_of_the_other_tables_is_watched_over(postgres_store, saved, table, where):
     del saved
-    alter(postgres_place, f"CREATE TABLE kept AS TABLE {table}")
-    for name, kind in columns(postgres_place, table):
-        spoil(postgres_place, f'UPDATE {table} SET "{name}" = {changed(name, kind)} WHERE {where}')
-        with holdfast.open(postgres_place, damaged=True) as store:
+    alter(postgres_store, f"CREATE TABLE kept AS TABLE {table}")
+    for name, kind in columns(postgres_store, table):
+        spoil(postgres_store, f'UPDATE {table} SET "{name}" = {changed(name, kind)} WHERE {where}')
+        with holdfast.open(postgres_store, damaged=True) as store:
             assert not store.verify().ok, name
-        alter(postgres_place, f"DELETE FROM {table}; INSERT INTO {table} SELECT * FROM kept")
-    with holdfast.open(postgres_place) as store:
+        alter(postgres_store, f"DELETE FROM {table}; INSERT INTO {table} SELECT * FROM kept")
+    with holdfast.open(postgres_store) as store:
         assert store.verify().ok
 
 
@@ -138,12 +138,12 @@ STATES = [
 
 
 @pytest.mark.parametrize("statement", STATES)
-def test_a_damaged_state_costs_its_checkpoint_and_no_other(postgres_place, saved, statement):
+def test_a_damaged_state_costs_its_checkpoint_and_no_other(postgres_store, saved, statement):
     """Verify names it, recover serves the newest that is whole, repair keeps the rest and puts the old tables aside."""
     for each in (saved[5], saved[4]):
-        spoil(postgres_place, statement, chunk_of(postgres_place, each.id))
+        spoil(postgres_store, statement, chunk_of(postgres_store, each.id))
     lost = {saved[5].id, saved[4].id}
-    with holdfast.open(postgres_place, damaged=True) as store:
+    with holdfast.open(postgres_store, damaged=True) as store:
         session = store.session("s")
         assert damaged_ids(store) == lost
         with pytest.raises(HoldfastError):
@@ -160,7 +160,7 @@ def test_a_damaged_state_costs_its_checkpoint_and_no_other(postgres_place, saved
         assert [session.load(each)["step"] for each in session.log()] == [3, 2, 1, 0]
         assert store.session("other").load() == {"x": 1}
         assert session.save({"goes": "on"}).parent == saved[3].id
-    database, _, schema = postgres_place.partition("&schema=")
+    database, _, schema = postgres_store.partition("&schema=")
     assert report.kept_aside is not None
     assert report.kept_aside.startswith(f"{schema}_damaged_")
     aside = f"{database}&schema={report.kept_aside}"
@@ -168,9 +168,9 @@ def test_a_damaged_state_costs_its_checkpoint_and_no_other(postgres_place, saved
     assert ask(aside, "SELECT count(*) FROM checkpoints") == SAVES + 2
 
 
-def test_a_head_that_is_damaged_is_found_by_recover_and_brought_back_by_repair(postgres_place, saved):
-    spoil(postgres_place, "UPDATE branches SET head = zeroblob(32) WHERE name = 'main' AND session = 1")
-    with holdfast.open(postgres_place, damaged=True) as store:
+def test_a_head_that_is_damaged_is_found_by_recover_and_brought_back_by_repair(postgres_store, saved):
+    spoil(postgres_store, "UPDATE branches SET head = zeroblob(32) WHERE name = 'main' AND session = 1")
+    with holdfast.open(postgres_store, damaged=True) as store:
         assert not store.verify().ok
         assert store.session("s").recover().checkpoint.id == saved[5].id
         assert [each.after for each in store.repair().moved] == [saved[5].id]
@@ -178,9 +178,9 @@ def test_a_head_that_is_damaged_is_found_by_recover_and_brought_back_by_repair(p
         assert store.verify().ok
 
 
-def test_a_damaged_log_is_cut_and_the_checkpoints_stay(postgres_place, saved):
-    spoil(postgres_place, "UPDATE operations SET data = '{}' WHERE number = 1 AND session = 1")
-    with holdfast.open(postgres_place, damaged=True) as store:
+def test_a_damaged_log_is_cut_and_the_checkpoints_stay(postgres_store, saved):
+    spoil(postgres_store, "UPDATE operations SET data = '{}' WHERE number = 1 AND session = 1")
+    with holdfast.open(postgres_store, damaged=True) as store:
         assert not store.verify().ok
         report = store.repair()
         assert (report.logs_cut, report.lost) == (("s",), ())
@@ -188,19 +188,15 @@ def test_a_damaged_log_is_cut_and_the_checkpoints_stay(postgres_place, saved):
         assert store.verify().ok
 
 
-def contents(place):
+def contents(connection, schema):
     """Every row, as text."""
-    database, _, schema = place.partition("&schema=")
     tables = ("sessions", "branches", "checkpoints", "tags", "operations", "chunks")
-    with psycopg.connect(database) as connection:
-        return [
-            sorted(
-                map(
-                    repr, connection.execute(sql.SQL("SELECT * FROM {}").format(sql.Identifier(schema, each)))
-                )
-            )
-            for each in tables
-        ]
+    return [
+        sorted(
+            map(repr, connection.execute(sql.SQL("SELECT * FROM {}").format(sql.Identifier(schema, each))))
+        )
+        for each in tables
+    ]
 
 
 class CutError(BaseException):
@@ -254,39 +250,41 @@ OPERATIONS = {
 
 @pytest.mark.parametrize("how", ["before", "after", "client"])
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_an_error_at_every_statement_leaves_old_or_new(postgres_place, saved, monkeypatch, operation, how):
+def test_an_error_at_every_statement_leaves_old_or_new(postgres_store, saved, monkeypatch, operation, how):
     del saved
-    database, _, _ = postgres_place.partition("&schema=")
+    database, _, schema = postgres_store.partition("&schema=")
     act = OPERATIONS[operation]
     statements = Statements(monkeypatch, how)
     statements.place = database
-    number = 0
-    while True:
-        number += 1
-        # From the same beginning each time, with a writer that has seen nothing.
-        with holdfast.open(postgres_place, durability="process", timeout=10) as store:
-            session = store.session("s")
-            session.load()
-            old = contents(postgres_place)
-            statements.count, statements.at, answered = 0, number, False
-            with suppress(HoldfastError, CutError):
-                act(session)
-                # Or an error that has nothing to do with it would count as one.
-                answered = True
-            done = statements.count < number
-            statements.at = None
-        now = contents(postgres_place)
-        with holdfast.open(postgres_place, durability="process") as store:
-            report = store.verify()
+    number, done = 0, False
+    with (
+        psycopg.connect(database, autocommit=True) as looking,
+        # Another machine, to which nothing happens.
+        holdfast.open(postgres_store, durability="process") as other,
+    ):
+        while not done:
+            number += 1
+            # From the same beginning each time, with a writer that has seen nothing.
+            with holdfast.open(postgres_store, durability="process", timeout=10) as store:
+                session = store.session("s")
+                session.load()
+                old = contents(looking, schema)
+                statements.count, statements.at, answered = 0, number, False
+                with suppress(HoldfastError, CutError):
+                    act(session)
+                    # Or an error that has nothing to do with it would count as one.
+                    answered = True
+                done = statements.count < number
+                statements.at = None
+            now = contents(looking, schema)
+            report = other.verify()
             assert report.ok, (number, report.problems)
             if now != old:
-                check_new(store, operation)
+                check_new(other, operation)
                 # Back to where it was, for the next statement.
-                back(store, operation)
-        assert not answered or now != old
-        if done:
-            assert answered
-            break
+                back(other, operation)
+            assert not answered or now != old
+    assert answered
     assert number > 2
 
 
@@ -318,14 +316,14 @@ def back(store, operation):
         session.undo()
 
 
-def test_commits_of_many_threads_whose_sessions_end_at_any_time_leave_whole_checkpoints(postgres_place):
+def test_commits_of_many_threads_whose_sessions_end_at_any_time_leave_whole_checkpoints(postgres_store):
     """Not at a statement that was chosen, but wherever it happens to be."""
-    database, _, _ = postgres_place.partition("&schema=")
+    database, _, _ = postgres_store.partition("&schema=")
     made: list[str] = []
     over = threading.Event()
 
     def write(number):
-        with holdfast.open(postgres_place, durability="process", timeout=30) as store:
+        with holdfast.open(postgres_store, durability="process", timeout=30) as store:
             session = store.session(f"s{number}")
             for n in range(25):
                 made.append(session.save({"n": n, "own": f"{number} {n} " * 20}).id)
@@ -338,7 +336,7 @@ def test_commits_of_many_threads_whose_sessions_end_at_any_time_leave_whole_chec
                     "AND application_name = 'holdfast' AND pid <> pg_backend_pid() ORDER BY random() LIMIT 1"
                 )
 
-    PostgresBackend.open(postgres_place, durability="process", create=True, timeout=10).close()
+    PostgresBackend.open(postgres_store, durability="process", create=True, timeout=10).close()
     troublemaker = threading.Thread(target=harass)
     troublemaker.start()
     threads = [threading.Thread(target=write, args=(number,)) for number in range(3)]
@@ -348,7 +346,7 @@ def test_commits_of_many_threads_whose_sessions_end_at_any_time_leave_whole_chec
         each.join()
     over.set()
     troublemaker.join()
-    with holdfast.open(postgres_place) as store:
+    with holdfast.open(postgres_store) as store:
         assert store.verify().ok
         assert sorted(each.id for each in store.find()) == sorted(made)
         assert len(made) == 75

@@ -39,7 +39,7 @@ def awaitable(function: Any) -> bool:
     # A method may do its first half when it is called, and return a coroutine for the second, or give many to await.
     returns = str(inspect.signature(function).return_annotation)
     return inspect.iscoroutinefunction(function) or returns.startswith(
-        ("Coroutine[", "AsyncIterator[", "Claiming")
+        ("Coroutine[", "AsyncIterator[", "AsyncFindings[", "Claiming")
     )
 
 

@@ -6,11 +6,14 @@ import re
 import struct
 import subprocess
 import zlib
+from html.parser import HTMLParser
 from typing import Any
 
 import pytest
 
 import holdfast
+from holdfast.store.archives import page as pages
+from holdfast.store.archives.page_style import STYLE
 
 HOSTILE = (
     "</pre></details><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
@@ -60,24 +63,30 @@ def corner(picture):
 
 def test_it_holds_the_timeline_the_states_and_what_changed(page):
     text = page.read_text()
-    assert text.count("<li ") == 6
+    assert text.count("<li id=") == 6
     assert "head of main" in text
     assert "messages[3]" in text
     assert "0.63" in text
     assert "the first state of its line" in text
-    assert "cut after 100,000 characters" in text
+    assert "cut after 100,000 bytes" in text
     assert len(text) < 2_000_000
 
 
 def test_nothing_in_it_is_a_script_or_comes_from_elsewhere(page):
     text = page.read_text()
     assert "default-src 'none'" in text
-    assert not re.search(r"<(script|img|iframe|link|object|form|a|svg|b|i)\b", text)
+    assert not re.search(r"<(script|img|iframe|link|object|form|svg|b|i)\b", text)
     # In tags; as text such words may well stand there.
     tags = re.findall(r"<[a-z][^>]*>", text)
-    assert not [each for each in tags if re.search(r"\b(src|href|action|style|on\w+)\s*=", each)]
+    assert not [each for each in tags if re.search(r"\b(src|action|style|on\w+)\s*=", each)]
+    # Links lead to places of the page, and these are there.
+    links = [each for each in tags if "href" in each]
+    assert len(links) >= 6
+    for each in links:
+        [place] = re.findall(r'^<a href="#(c[0-9]+)">$', each)
+        assert f"<li id={place} " in text
     assert text.count("<style>") == 1
-    assert text.count("</pre>") == text.count("<pre>")
+    assert text.count("</pre>") == text.count("<pre ")
     assert "\x1b" not in text
     assert "\u202e" not in text
 
@@ -110,7 +119,7 @@ def test_a_page_is_no_archive_and_is_not_written_over(page):
         with pytest.raises(holdfast.InvalidInputError):
             store.session("s").export("@", page)
         store.session("s").export("@", page, force=True)
-    assert page.read_text().count("<li ") == 1
+    assert page.read_text().count("<li id=") == 1
 
 
 def test_a_state_that_cannot_be_compared_does_not_end_the_page(tmp_path):
@@ -122,3 +131,129 @@ def test_a_state_that_cannot_be_compared_does_not_end_the_page(tmp_path):
         store.gc(keep_days=0)
         session.export(path=tmp_path / "p.html", session=True)
     assert "#2" in (tmp_path / "p.html").read_text()
+
+
+class Outline(HTMLParser):
+    """The headings of a page, and whether each tag is closed where it has to be."""
+
+    def __init__(self):
+        super().__init__()
+        self.headings: list[str] = []
+        self.landmarks: list[str] = []
+        self.open: list[str] = []
+        self.wrong: list[str] = []
+
+    def handle_starttag(self, tag, attrs):
+        if tag in ("h1", "h2", "h3", "h4"):
+            self.headings.append(tag)
+        if tag in ("header", "nav", "main", "footer"):
+            self.landmarks.append(tag)
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if not self.open or self.open.pop() != tag:
+            self.wrong.append(tag)
+
+
+def test_it_is_well_formed_with_landmarks_and_headings_in_order(page):
+    outline = Outline()
+    outline.feed(page.read_text())
+    assert (outline.wrong, outline.open) == ([], [])
+    assert outline.landmarks == ["header", "nav", "main", "footer"]
+    assert outline.headings[:2] == ["h1", "h2"]
+    assert outline.headings.count("h1") == 1
+    assert set(outline.headings[2:]) <= {"h2", "h3"}
+    # What scrolls can be reached with the keyboard; the rest is links and folds, which can anyway.
+    assert page.read_text().count("<pre tabindex=0") == 6
+
+
+def luminance(colour):
+    full = colour if len(colour) == 7 else "#" + "".join(2 * each for each in colour[1:])
+    parts = [int(full[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (
+        each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in parts
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one, other):
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("which", ["light", "dark"])
+def test_every_text_stands_out_from_what_is_behind_it(which):
+    light, dark = (
+        dict(re.findall(r"--([\w-]+): (#[0-9a-f]+);", each)) for each in STYLE.split("@media screen", 1)
+    )
+    colours = light if which == "light" else dark
+    assert light.keys() == dark.keys()
+    assert luminance(light["bg"]) > 0.9
+    assert luminance(dark["bg"]) < 0.1
+    on_page = ["fg", "dim", *(f"c{each}" for each in range(6))]
+    pairs = [(text, behind) for text in on_page for behind in ("bg", "box")]
+    pairs += [(side, side + more) for side in ("add", "del") for more in ("-bg", "-mark")]
+    low = [pair for pair in pairs if contrast(*(colours[each] for each in pair)) < 4.5]
+    assert low == []
+
+
+def test_of_a_long_text_the_part_that_differs_is_shown(tmp_path):
+    text = "the same words again and again, " * 100
+    longer = "some more of it. " * 3000
+    with holdfast.open("memory:") as store:
+        session = store.session("s")
+        session.save({"a": f"{text}old end{text}", "b": longer + longer, "c": "one"})
+        session.save({"a": f"{text}new end{text}", "b": f"{longer}<i>here</i>{longer}", "c": "two"})
+        session.export("@", tmp_path / "p.html")
+    shown = (tmp_path / "p.html").read_text()
+    changes = shown[shown.index("<ul class=ch>") : shown.index("<h3>State")]
+    assert re.search(r"<del>… .*again, <mark>old</mark> end", changes)
+    assert re.search(r"<ins>… .*again, <mark>new</mark> end", changes)
+    assert "&lt;i&gt;here&lt;/i&gt;" in changes
+    # Nothing of one is in the other.
+    assert '<del>"one"</del><ins>"two"</ins>' in changes
+    assert len(changes) < 3000
+
+
+def test_the_size_of_a_page_has_a_limit_however_much_there_is(tmp_path, monkeypatch):
+    monkeypatch.setattr(pages, "_STATES", 120_000)
+    monkeypatch.setattr(pages, "_CHANGES", 40_000)
+    monkeypatch.setattr(pages, "MOST", 40)
+    with holdfast.open("memory:") as store:
+        session = store.session("s")
+        for step in range(45):
+            # Each of these characters becomes four or five.
+            state = {f"k{each}": f"{step}" + "<&" * 200 for each in range(150)}
+            session.save(state, "<" * 60_000, tags=["&" * 200], metadata={"m": "<" * 50_000})
+        report = session.export(path=tmp_path / "p.html", session=True)
+    text = (tmp_path / "p.html").read_text()
+    assert text.count("<li id=") == report.checkpoints == 40
+    assert "5 older ones are left out" in text
+    # Beside both: message, tags and metadata are cut as well, and the rest is the frame.
+    assert 160_000 < len(text.encode()) < 160_000 + 40 * (4 * (300 + 2000 + 400) + 6000) + len(STYLE)
+
+
+def test_nothing_sticks_out_on_a_narrow_screen(page, require, tmp_path):
+    require("chromium")
+    deep: Any = "bottom"
+    for _ in range(200):
+        deep = {"in": deep}
+    with holdfast.open("memory:") as store:
+        session = store.session("n" * 120, agent="a" * 80)
+        session.save(
+            {"deep": deep, "k" * 300: "v" * 900}, "M" * 300, tags=["t" * 100], metadata={"m" * 90: "x" * 90}
+        )
+        session.fork("@", "b" * 100).save({"k" * 300: "w" * 900, "x": ["y " * 500]})
+        session.export(path=tmp_path / "wide.html", session=True)
+    script = (
+        "<style>ol > li { content-visibility: visible !important }</style><script>document.title = "
+        "[...document.querySelectorAll('html, body, ol > li, dl, .ch, .msg, header')]"
+        ".filter(e => e.scrollWidth > e.clientWidth).map(e => e.tagName + e.className).join() || 'all fit in'"
+        "</script>"
+    )
+    text = (tmp_path / "wide.html").read_text().replace("Content-Security-Policy", "x-none")
+    (tmp_path / "wide.html").write_text(text.replace("<details>", "<details open>") + script)
+    for width in (390, 1280):
+        dom = browse(tmp_path / "wide.html", "--dump-dom", f"--window-size={width},900")
+        assert "<title>all fit in</title>" in dom

@@ -58,7 +58,9 @@ def test_files_fit_their_schemas_and_go_from_store_to_store(home):
         "checkpoints": "5",
         "unchanged_checkpoints": "0",
         "removed": "0",
+        "cut_off": "0",
         "branches": "default:idea,default:main",
+        "advanced": "",
     }
     listed = [
         run(home, "list", "--limit", "0", store=store).stdout.decode().split("\n")[0]
@@ -90,6 +92,36 @@ def test_a_changed_file_is_refused_with_its_own_exit_code_and_no_store_is_made(h
     (home / "no.json").write_text("{}")
     run(home, "import", "no.json", store="b.db", code=2)
     assert not (home / "b.db").exists()
+
+
+def test_whatever_is_refused_leaves_no_new_store_behind(home):
+    run(home, "export", "@", "-o", "c.json")
+    good = (home / "c.json").read_bytes()
+    bad = good.replace(b"step 2", b"step 3")
+    # Through a pipe, it can be read once.
+    run(home, "import", "-", store="b.db", stdin=bad, code=9)
+    run(home, "import", "-", store="b.db", stdin=b"", code=2)
+    run(home, "import", "-", "--dry-run", store="b.db", stdin=bad, code=9)
+    # It is of another session, which is part of its id.
+    run(home, "import", "c.json", "--session", "other", store="b.db", code=2)
+    run(home, "import", "-", "--session", "other", store="b.db", stdin=good, code=2)
+    run(home, "import", "c.json", "--session", "other", "--dry-run", store="b.db", code=2)
+    assert sorted(each.name for each in home.iterdir()) == ["a.db", "c.json"]
+    lines = b"".join(run(home, "export", f"#{number}", "--format", "jsonl").stdout for number in (1, 2, 3))
+    assert fields(run(home, "import", "-", store="b.db", stdin=lines))["checkpoints"] == "3"
+    with holdfast.open(home / "b.db") as store:
+        assert [each.message for each in store.session().log()] == ["step 2", "step 1", "step 0"]
+
+
+def test_a_child_before_its_parent_is_said_to_get_a_new_number(home):
+    run(home, "export", "#1", "-o", "parent.json")
+    run(home, "export", "#2", "-o", "child.json")
+    run(home, "import", "child.json", store="b.db")
+    dry = run(home, "import", "parent.json", "--dry-run", store="b.db")
+    assert b"1 checkpoint here was made from what is new, and came before it" in dry.stderr
+    done = run(home, "import", "parent.json", store="b.db")
+    assert fields(done)["cut_off"] == "1"
+    assert b"imported at once into another store are joined" in done.stderr
 
 
 def test_a_dry_run_says_the_same_and_writes_nothing(home):
@@ -135,3 +167,102 @@ def test_a_file_that_is_there_needs_force(home):
     assert b"--force" in run(home, "export", "-o", "c.json", code=2).stderr
     run(home, "export", "#1", "-o", "c.json", "--force")
     assert json.loads((home / "c.json").read_text())["message"] == "step 0"
+
+
+def test_lines_are_appended_replaced_by_force_and_never_put_below_a_whole_session(home):
+    for words in (["#1"], ["#2"], ["#2"]):
+        run(home, "export", *words, "-o", "log.jsonl")
+    assert [json.loads(each)["message"] for each in (home / "log.jsonl").read_text().splitlines()] == [
+        "step 0",
+        "step 1",
+    ]
+    run(home, "export", "#3", "-o", "log.jsonl", "--force")
+    assert [json.loads(each)["message"] for each in (home / "log.jsonl").read_text().splitlines()] == [
+        "step 2"
+    ]
+    run(home, "export", "--whole", "-o", "all.jsonl")
+    with holdfast.open(home / "a.db") as store:
+        store.session().save({"newer": 1})
+    error = run(home, "export", "@", "-o", "all.jsonl", code=2).stderr
+    assert b"whole session" in error
+    assert b"--whole --force" in error
+    # What a crash left is put aside, and said.
+    (home / "log.jsonl").write_text((home / "log.jsonl").read_text() + '{"added_meta')
+    said = run(home, "export", "@", "-o", "log.jsonl").stderr.decode()
+    assert said.startswith("note: log.jsonl ended in the middle of a line")
+    assert said.endswith("log.jsonl.cut now\n")
+    assert (home / "log.jsonl.cut").read_text() == '{"added_meta\n'
+
+
+@pytest.fixture
+def days(home):
+    with holdfast.open(home / "a.db") as store:
+        for day in range(3):
+            store.session().export(f"#{day + 1}", home / f"g{day}.json")
+    return home
+
+
+def heads(home):
+    with holdfast.open(home / "b.db") as store:
+        return {each.name: each.head.message for each in store.session().branches()}
+
+
+def test_a_daily_import_moves_the_branch_along_and_undo_takes_it_back(days):
+    run(days, "import", "g0.json", "--advance", store="b.db")
+    planned = run(days, "import", "g1.json", "--advance", "--dry-run", store="b.db")
+    assert b"branch default:main would move forward from" in planned.stderr
+    assert planned.stderr.endswith(b"a dry run: nothing was changed\n")
+    assert heads(days) == {"main": "step 0"}
+    done = run(days, "import", "g1.json", "--advance", store="b.db")
+    assert fields(done)["advanced"] == "default:main"
+    assert b"branch default:main moved forward from" in done.stderr
+    assert b"--advance" not in done.stderr
+    told = json.loads(run(days, "import", "g2.json", "--advance", "--json", store="b.db").stdout)
+    assert problems(told, load("import.schema.json")) == []
+    (session,) = told["sessions"]
+    assert [each["branch"] for each in session["advanced"]] == ["main"]
+    assert heads(days) == {"main": "step 2"}
+    listed = run(days, "undo", "--list", store="b.db").stdout
+    assert b"import that moved branch 'main' from #2 to #3" in listed
+    run(days, "undo", store="b.db")
+    assert heads(days) == {"main": "step 1"}
+
+
+def test_where_a_branch_could_have_moved_a_line_names_the_option(days):
+    run(days, "import", "g0.json", store="b.db")
+    done = run(days, "import", "g1.json", store="b.db")
+    assert b"with --advance the import moves it there" in done.stderr
+    assert heads(days) == {"main": "step 0", "main-1": "step 1"}
+    told = json.loads(run(days, "import", "g1.json", "--json", store="b.db").stdout)
+    assert problems(told, load("import.schema.json")) == []
+    assert told["sessions"][0]["could_advance"] == ["main"]
+
+
+def test_lines_that_have_parted_are_said_to_have(days):
+    run(days, "import", "g0.json", store="b.db")
+    with holdfast.open(days / "b.db") as store:
+        store.session().save({"mine": 1}, "mine")
+    done = run(days, "import", "g1.json", "--advance", store="b.db")
+    assert b"default:main did not move" in done.stderr
+    assert heads(days) == {"main": "mine", "main-1": "step 1"}
+
+
+def test_what_makes_a_store_is_read_once(days, monkeypatch):
+    from click.testing import CliRunner
+
+    from holdfast.cli import cli
+    from holdfast.store.archives import reading
+    from holdfast.store.archives.parsing import parse
+
+    parsed = []
+
+    def counting(data, *more):
+        parsed.append(len(data))
+        return parse(data, *more)
+
+    monkeypatch.setattr(reading, "parse", counting)
+    with holdfast.open(days / "a.db") as store:
+        store.session().export(path=days / "whole.jsonl", session=True)
+    arguments = ["import", str(days / "whole.jsonl"), "--store", str(days / "new.db")]
+    assert CliRunner().invoke(cli, arguments).exit_code == 0
+    assert len(parsed) == 6

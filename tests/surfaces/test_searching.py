@@ -108,10 +108,14 @@ def test_a_command_judges_the_state_on_its_stdin(process, home):
         (
             "sys.exit(125 if state['mode'] == 'busy' else state['mode'] != 'lost')",
             0,
-            "skipped: #5, #6, #7, #8",
+            "skipped: #5 to #8",
         ),
-        ("sys.exit(130)", 2, "it ended with 130"),
-        ("sys.stdout.flush(); os.kill(os.getpid(), 9)", 2, "it ended with 137"),
+        ("sys.exit(124)", 1, "code: never-holds"),
+        ("sys.exit(126)", 2, "#12: it could not be run (exit code 126)\nhint: make it executable"),
+        ("sys.exit(127)", 2, "#12: it was not found (exit code 127)\nhint: check the name"),
+        ("sys.exit(130)", 2, "it ended with 130 (SIGINT)"),
+        ("sys.exit(255)", 2, "it ended with 255\nhint: let it end with 125"),
+        ("sys.stdout.flush(); os.kill(os.getpid(), 9)", 2, "it ended with 137 (SIGKILL)"),
         ("time.sleep(60)", 2, "it took more than 0.5 s"),
         ("sys.exit(3)", 1, "code: never-holds"),
         ("sys.exit(125)", 1, "was skipped"),
@@ -124,6 +128,21 @@ def test_the_exit_code_of_the_command_is_its_answer(process, home, body, code, w
 
     assert result.returncode == code
     assert words in result.stderr
+
+
+@pytest.mark.usefixtures("steps")
+def test_a_command_that_is_not_there_ends_the_search_at_the_first_state(process, home):
+    (home / "no-program").write_text("x", encoding="utf-8")
+
+    for command, words in (
+        ("no-such-command --at all", "it was not found"),
+        ("./no-program", "it could not be run"),
+        ("kill -9 $$", "it was ended by signal 9 (SIGKILL)"),
+    ):
+        result = process("bisect", "--run", command)
+        assert result.returncode == 2
+        assert f"for checkpoint #12: {words}" in result.stderr
+        assert result.stdout == ""
 
 
 @pytest.mark.usefixtures("steps")
@@ -209,7 +228,7 @@ def test_on_a_terminal_numbers_are_a_curve_and_matches_are_marked(terminal):
     marked = terminal("grep", "rate limit", "--limit", "1", "--color", "always")
     assert "\x1b[31mrate limit\x1b[0m" in marked.screen
     assert "\\x1b[31m" in marked.screen
-    assert "the first 1" in marked.stderr
+    assert "only the first is shown" in marked.stderr
     blamed = terminal("blame", "mode", TERM="dumb")
     assert "changed by" in blamed.screen
     assert '"busy"  (#8)' in blamed.screen

@@ -15,10 +15,10 @@ PROGRAM = "from holdfast.cli import main; main()"
 LOAD = "import holdfast\nwith holdfast.open({path!r}, create=False) as store:\n    store.session('a').load()"
 
 
-@pytest.fixture
-def starts(tmp_path):
+@pytest.fixture(scope="module")
+def starts(tmp_path_factory):
     """How many starts of Python the processor time of a program is."""
-    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path / "bytecode")}
+    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path_factory.mktemp("bytecode"))}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
 
     def spent(program: str) -> float:

@@ -268,13 +268,20 @@ class AsyncStore:
         *,
         session: str | None = None,
         limits: ArchiveLimits | None = None,
+        advance: bool = False,
         dry_run: bool = False,
         progress: Callable[[str, int], None] | None = None,
     ) -> ImportReport:
         """See `Store.import_`. `progress` is called in a worker thread."""
         return await in_thread(
             partial(
-                self._store.import_, path, session=session, limits=limits, dry_run=dry_run, progress=progress
+                self._store.import_,
+                path,
+                session=session,
+                limits=limits,
+                advance=advance,
+                dry_run=dry_run,
+                progress=progress,
             )
         )
 

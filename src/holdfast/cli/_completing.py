@@ -1,6 +1,7 @@
 """What a shell offers when somebody presses Tab: branches, tags, sessions and ids, live from the store.
 
-Two rules. It is quick: only the newest checkpoints are looked at, and at most 50 answers are given. It is silent: where
+Two rules. It is quick: only the newest checkpoints are looked at, at most 50 answers are given, and a server that does
+not answer, or a store that somebody has locked, is waited for as long as a person would. It is silent: where
 there is no store, or it is damaged or locked, nothing is offered and nothing is said. Names that a shell would not take
 as they are (spaces, quotes, a leading #) are left out rather than quoted wrongly.
 """
@@ -26,6 +27,8 @@ MOST = 50
 """Answers to one Tab: more cannot be read."""
 _LOOKED_AT = 500
 """Checkpoints whose tags, branches and ids are offered: reading them takes less than starting the program."""
+_PATIENCE = 1.0
+"""Seconds: who pressed Tab sits there and cannot type."""
 _ID_DIGITS = 12
 """Enough to be the only one in any store that there will be, and still to be read."""
 
@@ -75,7 +78,8 @@ def _offer(ctx: click.Context, incomplete: str, lookup: _Lookup) -> list[Complet
 
     offers: dict[str, str | None] = {}
     # Whatever goes wrong while somebody types, the shell must not be written over with it.
-    with suppress(Exception), open_existing(settings := ctx.ensure_object(Settings)) as store:
+    settings = ctx.ensure_object(Settings)
+    with suppress(Exception), open_existing(settings, timeout=_PATIENCE) as store:
         for text, about in lookup(store, settings, incomplete):
             if text.startswith(incomplete) and re.fullmatch(_SAFE, text):
                 offers.setdefault(text, about)

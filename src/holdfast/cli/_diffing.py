@@ -12,9 +12,9 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Literal
 
 from holdfast.cli._notation import Limits, Notation
-from holdfast.cli._terminal import escape_controls
+from holdfast.cli._terminal import escape_controls, text_width
 from holdfast.record import Record
-from holdfast.store.wording import Mark, line_marks, word_marks
+from holdfast.store.wording import Mark, line_marks, path_text, word_marks
 
 if TYPE_CHECKING:
     from holdfast import Change, Diff
@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 _LONG = 72
 """Characters of a text from which on it is told line by line, and not behind its path."""
 _AROUND = 30
-"""Characters that stay on each side of a change in a line that is too long."""
+"""Characters that stay on each side of a change in a line that is too long, where there is room for them."""
 _LEAST = 24
+_ONE_PIECE = ("int", "bytes", "bytearray", "Decimal", "Fraction")
+"""Types of values that may be long, and are written in one piece."""
 
 
 class Row(Record):
@@ -38,12 +40,18 @@ class Row(Record):
 class Rows:
     """Makes the rows of a diff; `cut` says afterwards whether a value was shown in part."""
 
-    def __init__(self, *, fold: int, width: int, limits: Limits | None, mark: str) -> None:
+    def __init__(self, *, fold: int, width: int, limits: Limits | None, short: bool, mark: str) -> None:
         self._fold = fold
         self._width = width
         self._limits = limits
+        self._short = short
+        """Whether lines are cut to the width."""
         self._mark = mark
         self.cut = False
+
+    def was_cut(self) -> None:
+        """Remember that something was left out; who draws the rows may have to leave out more."""
+        self.cut = True
 
     def of(self, diff: Diff) -> Iterator[Row]:
         """The rows of all changes, in order."""
@@ -57,31 +65,56 @@ class Rows:
 
     def _change(self, change: Change) -> Iterator[Row]:
         path = change.path or "state"
-        if change.op == "move":
+        if change.op in ("add", "remove") and change.steps and change.steps[-1].kind == "member":
+            yield from self._member(change)
+        elif change.op == "move":
             yield _plain("note", f"{path} moved from {_origin(change)}")
         elif change.op == "add":
-            yield from self._value("new", path, change.new)
+            yield from self._value("new", f"{path}: ", change.new)
         elif change.op == "remove":
-            yield from self._value("old", path, change.old)
+            yield from self._value("old", f"{path}: ", change.old)
         elif change.partial:
             yield from self._parts(path, change)
         elif isinstance(change.old, str) and isinstance(change.new, str):
             yield from self._texts(path, change.old, change.new)
         else:
-            yield from self._value("old", path, change.old)
-            yield from self._value("new", path, change.new)
+            yield from self._replaced(path, change.old, change.new)
 
-    def _value(self, kind: Literal["old", "new"], path: str, value: Any) -> Iterator[Row]:
-        room = max(_LEAST, self._width - len(path) - 2)
+    def _member(self, change: Change) -> Iterator[Row]:
+        """A member of a set is its own place: it is written once, and as a whole."""
+        lead = path_text(change.steps[:-1]) + "{"
+        if change.op == "add":
+            yield from self._value("new", lead, change.new, end="}")
+        else:
+            yield from self._value("old", lead, change.old, end="}")
+
+    def _replaced(self, path: str, old: Any, new: Any) -> Iterator[Row]:
+        name = type(old).__name__
+        if type(old) is type(new) and name in _ONE_PIECE and not isinstance(old, bool):
+            before, after = ("".join(Notation(self._width).lines(each)) for each in (old, new))
+            if len(path) + 2 + max(len(before), len(after)) > self._width:
+                # Both may begin with the same: the place where they differ is what counts.
+                yield _plain("head", f"{path}:")
+                yield self._words("  ", before, after)
+                return
+        yield from self._value("old", f"{path}: ", old)
+        yield from self._value("new", f"{path}: ", new)
+
+    def _value(self, kind: Literal["old", "new"], lead: str, value: Any, *, end: str = "") -> Iterator[Row]:
+        room = max(_LEAST, self._width - len(lead) - len(end))
         notation = Notation(room, self._limits, mark=self._mark)
         sign: Literal["-", "+"] = "-" if kind == "old" else "+"
-        for number, line in enumerate(notation.lines(value)):
-            lead = f"{path}: " if number == 0 else "  "
-            yield Row(kind, (Mark("=", escape_controls(lead)), Mark(sign, line)))
+        lines = list(notation.lines(value))
+        for number, line in enumerate(lines, 1):
+            before = escape_controls(lead) if number == 1 else "  "
+            after = (Mark("=", end),) if end and number == len(lines) else ()
+            yield Row(kind, (Mark("=", before), Mark(sign, line), *after))
         self.cut = self.cut or bool(notation.cut)
 
     def _texts(self, path: str, old: str, new: str) -> Iterator[Row]:
-        if "\n" not in old + new and max(len(old), len(new)) <= _LONG:
+        longest = max(len(old), len(new))
+        fits = not self._short or len(path) + len(': ""') + longest <= self._width
+        if "\n" not in old + new and longest <= _LONG and (fits or len(path) <= self._width // 3):
             yield self._words(f'{path}: "', old, new, end='"')
             return
         yield _plain("head", f"{path}:")
@@ -95,8 +128,7 @@ class Rows:
             if isinstance(old, str):
                 yield from self._lines(old, new)
             else:
-                yield from self._value("old", "  ", old)
-                yield from self._value("new", "  ", new)
+                yield self._words("  ", repr(old), repr(new))
         yield _plain("fold", f"  {self._mark}")
 
     def _lines(self, old: str, new: str) -> Iterator[Row]:
@@ -129,24 +161,76 @@ class Rows:
                 yield _plain("same", f"  {line}")
 
     def _words(self, lead: str, old: str, new: str, *, end: str = "") -> Row:
+        lead = escape_controls(lead)
         marks = [mark._replace(text=escape_controls(mark.text)) for mark in word_marks(old, new)]
-        if self._limits is not None and len(lead) + sum(len(mark.text) for mark in marks) > self._width:
-            marks = list(self._around(marks))
-        return Row("change", (Mark("=", escape_controls(lead)), *marks, Mark("=", end)))
+        room = self._width - text_width(lead) - len(end)
+        if self._short and max(_columns(marks, "-"), _columns(marks, "+")) > room:
+            marks = list(self._around(list(_narrowed(marks, room // 3)), room))
+        return Row("change", (Mark("=", lead), *marks, Mark("=", end)))
 
-    def _around(self, marks: list[Mark]) -> Iterator[Mark]:
+    def _around(self, marks: list[Mark], room: int) -> Iterator[Mark]:
         """What is the same in a long line, but for what is near a change."""
+        before, after = _context(marks, room - 2 * len(self._mark))
         for number, mark in enumerate(marks):
             text = mark.text
-            if mark.sign == "=" and len(text) > 2 * _AROUND + 5:
-                start = "" if number == 0 else text[:_AROUND]
-                end = "" if number == len(marks) - 1 else text[-_AROUND:]
-                text = f"{start}{self._mark}{end}"
+            end = before if number < len(marks) - 1 else 0
+            start = after if number else 0
+            if mark.sign == "=" and len(text) > start + end + len(self._mark):
+                self.cut = True
+                text = f"{text[:start]}{self._mark}{text[len(text) - end :]}"
             yield mark._replace(text=text)
 
     def _folded(self, count: int, what: str) -> Row:
         several = "" if count == 1 else "s"
         return _plain("fold", f"  {self._mark} {count:,} {what}{several} unchanged")
+
+
+def _context(marks: list[Mark], room: int) -> tuple[int, int]:
+    """How many characters to leave before a change, and how many after it."""
+    # Not more than a third before the first change: the rest is for what it is.
+    around = max(4, min(_AROUND, room // 3))
+    same = [mark.text for mark in marks if mark.sign == "="]
+    pre = marks[0].text if marks[0].sign == "=" else ""
+    post = marks[-1].text if marks[-1].sign == "=" else ""
+    left = room - max(_columns(marks, sign) for sign in ("-", "+")) + sum(map(text_width, same))
+    if len(same) > bool(pre) + bool(post) or left < 2 * around or not (pre + post).isascii():
+        return around, around
+    # One change, and more room: all of it is used, and the change is in the middle unless it is near an end.
+    before = min(len(pre), max(left // 2, left - len(post)))
+    return before, left - before
+
+
+def _columns(marks: list[Mark], sign: Literal["-", "+"]) -> int:
+    """How wide one side of a line is."""
+    return sum(text_width(mark.text) for mark in marks if mark.sign in ("=", sign))
+
+
+def _narrowed(marks: list[Mark], most: int) -> Iterator[Mark]:
+    """The same marks, but what a long word and the one in its place begin or end with is the same on both sides."""
+    at = 0
+    while at < len(marks):
+        pair = marks[at : at + 2]
+        if [mark.sign for mark in pair] != ["-", "+"] or max(len(mark.text) for mark in pair) <= most:
+            yield marks[at]
+            at += 1
+            continue
+        old, new = (mark.text for mark in pair)
+        front = _shared(old, new)
+        back = _shared(old[front:][::-1], new[front:][::-1])
+        parts = (
+            Mark("=", old[:front]),
+            Mark("-", old[front : len(old) - back]),
+            Mark("+", new[front : len(new) - back]),
+            Mark("=", old[len(old) - back :]),
+        )
+        yield from (mark for mark in parts if mark.text)
+        at += 2
+
+
+def _shared(one: str, other: str) -> int:
+    """With how many characters both begin."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (left, right) in pairs if left != right), min(len(one), len(other)))
 
 
 def _plain(kind: Literal["same", "fold", "head", "note"], text: str) -> Row:

@@ -13,16 +13,26 @@ if TYPE_CHECKING:
     from holdfast.cli._settings import Settings
 
 
+LABEL = 13
+"""Columns that a label takes on a terminal, with the gap behind it."""
+
+
 def figures(settings: Settings, fields: Mapping[str, Any], lines: Sequence[tuple[str, str]]) -> None:
     """Write `fields` to a pipe, or `lines` of label and text to a terminal."""
     if settings.for_people():
         on = settings.paints(sys.stdout)
         for label, text in lines:
-            data(f"{paint(f'{label:11}', 'dim', on=on)}  {escape_controls(text)}", color=on)
+            data(f"{paint(f'{label:{LABEL - 2}}', 'dim', on=on)}  {escape_controls(text)}", color=on)
         return
     for name, value in fields.items():
         shown = ",".join(value) if isinstance(value, list | tuple) else "" if value is None else str(value)
         data(f"{name}\t{escape_field(shown)}")
+
+
+def first_shown(count: int) -> str:
+    """What is said where a list was cut that has no newest: `the first 50 are shown`."""
+    shown = "only the first is shown" if count == 1 else f"the first {count:,} are shown"
+    return f"{shown}; --limit 0 shows all"
 
 
 def newest_shown(count: int) -> str:

@@ -10,12 +10,22 @@ from contextlib import suppress
 from typing import Any
 
 SKIPPED = 125
-LAST = 127
-"""The last exit code that is an answer; more is a signal, or a command that wants the search to end."""
+LAST = 124
+"""The last exit code that says "does not hold"."""
+
+_NOT_RUN = {
+    126: ("it could not be run (exit code 126)", "make it executable, or name the program that runs it"),
+    127: ("it was not found (exit code 127)", "check the name and the path"),
+}
+"""What a shell ends with where there was nothing to judge with: a typo would look as if nothing ever held."""
 
 
 class CommandStopped(Exception):  # noqa: N818 - it names what happened, and is shown
     """The command did not answer."""
+
+    def __init__(self, why: str, hint: str = "let it end with 125 for states that it cannot judge") -> None:
+        super().__init__(why)
+        self.hint = hint
 
 
 def judged_by(command: str, timeout: float | None) -> Callable[[Any], Any]:
@@ -29,10 +39,26 @@ def judged_by(command: str, timeout: float | None) -> Callable[[Any], Any]:
         if code == SKIPPED:
             return Skip
         if not 0 <= code <= LAST:
-            raise CommandStopped(f"it was ended by signal {-code}" if code < 0 else f"it ended with {code}")
+            raise _stopped(code)
         return code == 0
 
     return judge
+
+
+def _stopped(code: int) -> CommandStopped:
+    if code in _NOT_RUN:
+        return CommandStopped(*_NOT_RUN[code])
+    if code < 0:
+        return CommandStopped(f"it was ended by signal {-code}{_named(-code)}")
+    # A shell tells in this way how what it ran was ended.
+    return CommandStopped(f"it ended with {code}{_named(code - 128)}")
+
+
+def _named(number: int) -> str:
+    try:
+        return f" ({signal.Signals(number).name})"
+    except ValueError:
+        return ""
 
 
 def _run(command: str, text: str, timeout: float | None) -> int:

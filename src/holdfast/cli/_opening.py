@@ -23,10 +23,13 @@ _SHOWN = 5
 
 
 @contextmanager
-def open_existing(settings: Settings, *, damaged: bool = False, missing: str = "") -> Iterator[Store]:
+def open_existing(
+    settings: Settings, *, damaged: bool = False, missing: str = "", timeout: float = 10.0
+) -> Iterator[Store]:
     """The store that the settings name, with `damaged` also one that cannot be read; NotFoundError where none is.
 
-    `missing` is the hint for that, where the store is named in another way than by --store.
+    `missing` is the hint for that, where the store is named in another way than by --store. `timeout` is how many
+    seconds to wait for a server that is gone, or for whoever has locked the store.
     """
     import holdfast
 
@@ -37,6 +40,7 @@ def open_existing(settings: Settings, *, damaged: bool = False, missing: str = "
             durability=settings.durability,
             compress=settings.compress,
             damaged=damaged,
+            timeout=timeout,
         ) as store:
             yield store
     except NotFoundError as error:
@@ -106,13 +110,13 @@ def retention_of(settings: Settings) -> Keep | None:
     return Keep(**settings.keep)
 
 
-def missing_session(store: Store, session: str) -> NotFoundError:
-    """The error for a session that is not in the store, naming what is."""
+def missing_session(store: Store, session: str, option: str = "--session") -> NotFoundError:
+    """The error for a session that is not in the store, naming what is; `option` is where it was asked for."""
     known = [info.id for info in store.sessions()]
     near = close_names(session, known)
     if known:
         listed = ", ".join(known[-_SHOWN:]) + (" and more" if len(known) > _SHOWN else "")
-        otherwise = f"--session chooses one of: {listed}"
+        otherwise = f"{option} chooses one of: {listed}"
     else:
         otherwise = "the store is empty: holdfast create saves a first checkpoint"
     return NotFoundError(
@@ -120,6 +124,7 @@ def missing_session(store: Store, session: str) -> NotFoundError:
         code=ErrorCode.SESSION_MISSING,
         hint=did_you_mean(near) or otherwise,
         session=session,
+        option=option,
         candidates=near,
     )
 
@@ -144,5 +149,8 @@ def naming_candidates(store: Store, settings: Settings) -> Iterator[None]:
         yield
     except NotFoundError as error:
         if error.code is ErrorCode.SESSION_MISSING:
-            raise missing_session(store, settings.session) from error
+            if "option" in error.details:  # in these words already
+                raise
+            # Not always the one in use: a command may ask for another one as well.
+            raise missing_session(store, str(error.details.get("session", settings.session))) from error
         raise

@@ -72,11 +72,19 @@ TSV_COLUMNS: dict[str, Callable[[Checkpoint], str]] = {
 """The fields of a row in a pipe, in order."""
 
 
-def checkpoint_rows(settings: Settings, checkpoints: Iterable[Checkpoint], *, sessions: bool = False) -> None:
-    """Write checkpoints as a table for people, or as TSV for programs."""
+def checkpoint_rows(
+    settings: Settings,
+    checkpoints: Iterable[Checkpoint],
+    *,
+    sessions: bool = False,
+    labels: Mapping[str, str] | None = None,
+) -> None:
+    """Write checkpoints as a table for people, or as TSV for programs; `labels` are for people, by id."""
     if settings.for_people():
         shown = list(checkpoints)
         columns = [_ID, _SEQ, time_column(settings), _STEP, _STATUS, _TAGS, _MESSAGE]
+        if labels:
+            columns[-1] = message_column(labels)
         if sessions:
             columns.insert(2, _SESSION)
         if len({c.branch for c in shown}) > 1:
@@ -86,6 +94,14 @@ def checkpoint_rows(settings: Settings, checkpoints: Iterable[Checkpoint], *, se
         return
     for checkpoint in checkpoints:
         data("\t".join(escape_field(field(checkpoint)) for field in TSV_COLUMNS.values()))
+
+
+def message_column(labels: Mapping[str, str]) -> Column:
+    """Messages, and in the place of those that are missing what `labels` has for the id, dimmed."""
+    return _MESSAGE._replace(
+        text=lambda c: c.message or labels.get(c.id, ""),
+        style=lambda c: "dim" if not c.message and c.id in labels else None,
+    )
 
 
 def time_column(settings: Settings) -> Column:

@@ -31,6 +31,12 @@ _WORDS = (
     ),
     (r"s\.fork\(('[^']*')\) begins", r"holdfast fork \1 begins"),
     (r"s\.tag\(('[^']*'), \.\.\.\) helps", r"holdfast tag \1 NAME helps"),
+    (r"pass force=True \(--force\) to write over it", "--force writes over it"),
+    (r"with force=True \((--whole --force)\)", r"with \1"),
+    (
+        r"load the part above it to see what there is",
+        "holdfast show REF --path with the part above it shows what there is",
+    ),
     (r"pass force=True to delete it all the same", "--force deletes it all the same"),
     (r"pass force=True to (\w+) it all the same", r"--force: \1 it all the same"),
     (r"use store\.session\('([^']*)'\)", r"--session \1"),

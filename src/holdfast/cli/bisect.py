@@ -16,10 +16,12 @@ import click
 from holdfast.cli._completing import RefArgument
 from holdfast.cli._figures import counted
 from holdfast.cli._group import HoldfastCommand
+from holdfast.cli._labels import labels_of
 from holdfast.cli._opening import naming_candidates, open_existing, session_of
 from holdfast.cli._render import checkpoint_rows, document
+from holdfast.cli._searching import numbered, say_notes
 from holdfast.cli._settings import Settings, pass_settings
-from holdfast.cli._terminal import escape_controls, is_terminal
+from holdfast.cli._terminal import escape_controls, is_terminal, text_width
 from holdfast.errors import ErrorCode, InvalidInputError
 
 if TYPE_CHECKING:
@@ -28,7 +30,8 @@ if TYPE_CHECKING:
 HELP = """Find the first checkpoint where something holds.
 
 EXPRESSION is over the state and runs no code. With --run, a command gets each state as JSON on stdin and ends with 0
-where it holds, 125 where it cannot say, another number up to 127 where it does not hold, and more to stop the search.
+where it holds, 125 where it cannot say, and another number up to 124 where it does not hold. Anything else ends the
+search: a command that was not found (127), that cannot be run (126), or that a signal ended.
 
 \b
 Examples:
@@ -38,11 +41,14 @@ Examples:
   holdfast bisect --run 'grep -q error' --timeout 30
 """
 
+_MOST_TOLD = 20
+"""Lines of progress where every state is tested."""
+
 _MONOTONIC = {
-    "assumed": "taken to hold ever since; --check all tests each state",
+    "assumed": "taken to hold ever since",
     "sampled": "holds ever since, as far as samples show",
     "checked": "holds ever since: each state was tested",
-    "contradicted": "does not hold ever since, or held before: it is not monotonic",
+    "contradicted": "it is not monotonic",
 }
 
 
@@ -87,18 +93,19 @@ def command(
         predicate = judged_by(run_command, timeout)
     with open_existing(settings) as store, naming_candidates(store, settings), _marking(settings):
         report = session_of(store, settings).bisect(
-            predicate, good=good, bad=bad, path=path, check=check, progress=_teller(settings)
+            predicate, good=good, bad=bad, path=path, check=check, progress=_teller(settings, check)
         )
+        labels = labels_of(store, [report.found]) if settings.for_people() else {}
     if settings.json:
         document(report.to_dict())
         return
-    checkpoint_rows(settings, [report.found])
+    checkpoint_rows(settings, [report.found], labels=labels)
     _say(settings, report)
 
 
 @contextmanager
 def _marking(settings: Settings) -> Iterator[None]:
-    """Where the expression is wrong, show it with a mark under the place."""
+    """Where the expression is wrong, show it with a mark under the place; where the command did not answer, say why."""
     try:
         yield
     except InvalidInputError as error:
@@ -106,15 +113,32 @@ def _marking(settings: Settings) -> Iterator[None]:
         if error.code is ErrorCode.BAD_EXPRESSION and at is not None:
             text = str(error.details["expression"])
             settings.say("  " + escape_controls(text))
-            settings.say("  " + " " * len(escape_controls(text[:at])) + "^")
+            settings.say("  " + " " * text_width(escape_controls(text[:at])) + "^")
+        if type(error.__cause__).__name__ == "CommandStopped":
+            raise _no_answer(error, error.__cause__) from error
         raise
 
 
-def _teller(settings: Settings) -> Callable[[Checkpoint, bool | None, int], None] | None:
+def _no_answer(error: InvalidInputError, stopped: Any) -> InvalidInputError:
+    return InvalidInputError(
+        f"the command did not answer for checkpoint #{error.details['seq']}: {stopped}",
+        code=error.code,
+        hint=stopped.hint,
+        **error.details,
+    )
+
+
+def _teller(settings: Settings, check: str) -> Callable[[Checkpoint, bool | None, int], None] | None:
     if settings.json or settings.no_progress or not is_terminal(sys.stderr):
         return None
+    told: list[bool | None] = []
 
     def tell(checkpoint: Checkpoint, holds: bool | None, between: int) -> None:  # noqa: FBT001 - as it is called
+        again = told[-1:] == [holds]
+        if (again and (holds is None or check == "all")) or (check == "all" and len(told) >= _MOST_TOLD):
+            # Where every state is tested, or many cannot be, only what is new is worth a line.
+            return
+        told.append(holds)
         said = "skipped" if holds is None else "holds" if holds else "does not hold"
         steps = between.bit_length() - 1 if between > 1 else 0
         left = f"  about {counted(steps, 'more', 'more')}" if steps else ""
@@ -124,15 +148,15 @@ def _teller(settings: Settings) -> Callable[[Checkpoint, bool | None, int], None
 
 
 def _say(settings: Settings, report: BisectReport) -> None:
-    for note in report.notes:
-        settings.say(escape_controls(note), label="note: ", style="yellow")
+    say_notes(settings, report.notes)
     if report.skipped:
-        shown = ", ".join(f"#{each.seq}" for each in report.skipped[:10])
-        settings.say(f"it may also be one of those that were skipped: {shown}")
+        settings.say(f"it may also be one of those that were skipped: {numbered(report.skipped)}")
     if report.contradictions:
-        shown = ", ".join(f"#{each.seq}" for each in report.contradictions[:10])
-        settings.say(f"it is the other way round at {shown}", label="note: ", style="yellow")
+        where = numbered(report.contradictions)
+        settings.say(f"it is the other way round at {where}", label="note: ", style="yellow")
     tested = f"{counted(report.loads, 'state')} of {counted(report.total, 'checkpoint')} loaded"
     settings.say(f"{tested}; {_MONOTONIC[report.monotonic]}")
+    if report.monotonic == "assumed":
+        settings.say("--check all tests each state")
     if report.before is not None:
         settings.say(f"holdfast diff {report.before.id[:12]} {report.found.id[:12]} shows what changed there")

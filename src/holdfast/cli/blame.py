@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import click
 
 from holdfast.cli._completing import RefArgument
-from holdfast.cli._figures import counted, figures
+from holdfast.cli._figures import LABEL, counted, figures
 from holdfast.cli._group import HoldfastCommand
 from holdfast.cli._missing_part import explaining
 from holdfast.cli._opening import naming_candidates, open_existing, session_of
 from holdfast.cli._render import data, json_text
+from holdfast.cli._searching import looking_everywhere, numbered, say_notes
 from holdfast.cli._settings import Settings, pass_settings
-from holdfast.cli._terminal import iso
-from holdfast.cli._values import json_line, json_member, one_line
+from holdfast.cli._terminal import ellipsis_for, escape_controls, iso, shorten, terminal_width
+from holdfast.cli._values import json_line, json_member, what_is_new
 
 if TYPE_CHECKING:
-    from holdfast import Blame
+    from holdfast import Blame, Checkpoint
 
 HELP = """Show which checkpoint set what is at a path: when, to what, and what was there before.
+
+Where the value came in by a merge, it is the one that set it on the merged branch; the merge is named as well.
 
 It looks 1, 2, 4, 8 ... steps back and then halves, so a value that went away and came back in between may be passed
 over; --exact looks into every state.
@@ -46,16 +51,16 @@ def command(settings: Settings, path: str, ref: str, *, exact: bool) -> None:
     with open_existing(settings) as store, naming_candidates(store, settings):
         session = session_of(store, settings)
         checkpoint = session.checkpoint(ref)
-        with explaining(session, checkpoint):
+        with nullcontext() if exact else looking_everywhere("--exact"), explaining(session, checkpoint):
             found = session.blame(path, checkpoint, exact=exact)
     if settings.json:
         _write_json(found)
         return
     _write(settings, found)
-    if not found.certain and settings.for_people():
+    say_notes(settings, found.notes)
+    if not found.certain and not exact and settings.for_people():
         settings.say(
-            f"{counted(found.loads, 'state')} looked into: a change that was taken back in between is not seen; "
-            "--exact sees it"
+            f"{counted(found.loads, 'state')} looked into; --exact sees changes that were taken back in between"
         )
 
 
@@ -71,18 +76,22 @@ def _write(settings: Settings, found: Blame) -> None:
         "old": "" if found.op == "add" else json_line(found.old),
         "before": "" if before is None else before.id,
         "certain": "yes" if found.certain else "no",
+        "merges": [each.id for each in found.merges],
+        "skipped": [each.id for each in found.skipped],
     }
-    step = "" if made.step is None else f"  step {made.step}"
     lines = [
         ("path", found.path),
-        (f"{_OPS[found.op]} by", f"{made.id[:8]}  #{made.seq}{step}  {made.message}".rstrip()),
+        (f"{_OPS[found.op]} by", _named(made)),
         ("when", f"{settings.when(made.created_at)}  ({iso(made.created_at)})"),
+        *((("on branch", made.branch),) if found.merges else ()),
+        *(("came in by", _named(each)) for each in found.merges),
     ]
+    room = max(20, terminal_width() - LABEL)
     if found.op != "remove":
-        lines.append(("value", one_line(found.value)))
+        lines.append(("value", what_is_new(found.value, found.old, room)))
     if found.op != "add":
         at = "" if before is None else f"  (#{before.seq})"
-        lines.append(("before", one_line(found.old) + at))
+        lines.append(("before", what_is_new(found.old, found.value, room - len(at)) + at))
     if made.skipped:
         lines.append(
             (
@@ -90,7 +99,15 @@ def _write(settings: Settings, found: Blame) -> None:
                 f"or by one of {counted(made.skipped, 'checkpoint')} before it that {_were(made.skipped)} removed",
             )
         )
+    if found.skipped:
+        lines.append(("note", f"or by one whose state cannot be read: {numbered(found.skipped)}"))
     figures(settings, fields, lines)
+
+
+def _named(made: Checkpoint) -> str:
+    step = "" if made.step is None else f"  step {made.step}"
+    line = f"{made.id[:8]}  #{made.seq}{step}  {escape_controls(made.message)}".rstrip()
+    return shorten(line, max(30, terminal_width() - LABEL), mark=ellipsis_for(sys.stdout))
 
 
 def _were(count: int) -> str:
@@ -105,6 +122,9 @@ def _write_json(found: Blame) -> None:
         "before": None if found.before is None else found.before.to_dict(),
         "certain": found.certain,
         "loads": found.loads,
+        "merges": [each.to_dict() for each in found.merges],
+        "skipped": [each.to_dict() for each in found.skipped],
+        "notes": list(found.notes),
     }
     members = [json_member("value", found.value), json_member("old", found.old)]
     data("".join([json_text(head)[: -len("\n}")], *(f",\n  {each}" for each in members), "\n}"]))

@@ -15,6 +15,7 @@ import click
 
 from holdfast.cli._completing import RefArgument, complete_session
 from holdfast.cli._group import HoldfastCommand
+from holdfast.cli._missing_part import explaining
 from holdfast.cli._opening import missing_session, naming_candidates, open_existing, session_of
 from holdfast.cli._paging import paging
 from holdfast.cli._render import data, document, json_text
@@ -24,7 +25,7 @@ from holdfast.cli._values import json_line
 from holdfast.record import Record
 
 if TYPE_CHECKING:
-    from holdfast import Change, Checkpoint, Diff, DiffStat, Session, Store
+    from holdfast import Change, Checkpoint, Diff, Session, Store
 
 HELP = """Show what differs between two checkpoints.
 
@@ -49,7 +50,13 @@ class _Sides(Record):
 
     old: Checkpoint
     new: Checkpoint
+    path: str | None
     diff: Diff
+
+    @property
+    def equal(self) -> str:
+        """What is said where nothing differs: of the states, or of the part that was looked at."""
+        return "the states are equal" if self.path is None else f"{self.path} is equal in both states"
 
 
 class _Layout(Record):
@@ -58,6 +65,7 @@ class _Layout(Record):
     form: Literal["unified", "side-by-side"] | None
     fold: int
     words: bool
+    full: bool
 
 
 @click.command("diff", cls=HoldfastCommand, short_help="Show what differs between checkpoints", help=HELP)
@@ -76,6 +84,7 @@ class _Layout(Record):
     help="Unchanged lines to leave around a change",
 )
 @click.option("--words", is_flag=True, help="Changed words in one line instead of two lines")
+@click.option("--full", is_flag=True, help="Cut no value short, however long")
 @click.option(
     "--exit-code", is_flag=True, help="End with 1 where there is a difference, with 0 where there is none"
 )
@@ -95,6 +104,7 @@ def command(  # noqa: PLR0913 - one for each option
     form: Literal["unified", "side-by-side"] | None,
     fold: int,
     words: bool,
+    full: bool,
     exit_code: bool,
     from_session: str | None,
     to_session: str | None,
@@ -106,13 +116,19 @@ def command(  # noqa: PLR0913 - one for each option
         raise click.UsageError(f"--{form} draws changes: it excludes --patch and --stat")
     a, b = _refs(a, b, from_session, to_session)
     with open_existing(settings) as store, naming_candidates(store, settings):
-        sides = _compared(store, settings, (a, from_session), (b, to_session), path, whole=patch)
+        sessions = (
+            _session(store, settings, from_session, "--from-session"),
+            _session(store, settings, to_session, "--to-session"),
+        )
+        old, new = (session.checkpoint(ref) for session, ref in zip(sessions, (a, b), strict=True))
+        with explaining(sessions[1], new):
+            sides = _Sides(old, new, path, store.diff(old, new, path=path, whole=patch or full))
         if patch:
             _write_patch(sides.diff)
         elif settings.json:
-            _write_json(sides, path, stat=stat)
+            _write_json(sides, stat=stat)
         else:
-            _write(settings, sides, _Layout(form, fold, words), stat=stat)
+            _write(settings, sides, _Layout(form, fold, words, full), stat=stat)
     return int(exit_code and bool(sides.diff))
 
 
@@ -126,30 +142,17 @@ def _refs(a: str | None, b: str | None, one: str | None, other: str | None) -> t
     return a, "@" if b is None else b
 
 
-def _compared(
-    store: Store,
-    settings: Settings,
-    left: tuple[str, str | None],
-    right: tuple[str, str | None],
-    path: str | None,
-    *,
-    whole: bool,
-) -> _Sides:
-    old, new = (_session(store, settings, name).checkpoint(ref) for ref, name in (left, right))
-    return _Sides(old, new, store.diff(old, new, path=path, whole=whole))
-
-
-def _session(store: Store, settings: Settings, name: str | None) -> Session:
+def _session(store: Store, settings: Settings, name: str | None, option: str) -> Session:
     if name is None or name == settings.session:
         return session_of(store, settings)
     if name not in (info.id for info in store.sessions()):
-        raise missing_session(store, name)
+        raise missing_session(store, name, option)
     return store.session(name, branch=store.current_branch(name))
 
 
 def _write(settings: Settings, sides: _Sides, layout: _Layout, *, stat: bool) -> None:
     if stat:
-        _write_stat(settings, sides.diff.stat())
+        _write_stat(settings, sides)
     elif settings.for_people() or layout.form is not None:
         _draw(settings, sides, layout)
     else:
@@ -170,20 +173,26 @@ def _one_line(change: Change, side: Literal["old", "new"]) -> str:
 
 
 def _draw(settings: Settings, sides: _Sides, layout: _Layout) -> None:
-    from holdfast.cli._diff_drawing import NARROWEST, Pen, side_by_side, unified
+    from holdfast.cli._diff_drawing import IN_A_PIPE, NARROWEST, Pen, side_by_side, unified
     from holdfast.cli._diffing import Rows
     from holdfast.cli._notation import Limits
 
     people = settings.for_people()
     mark, width = ellipsis_for(sys.stdout), terminal_width()
-    pen = Pen(settings.paints(sys.stdout), width if people else None, mark)
     beside = layout.form == "side-by-side"
     narrow = beside and people and width < NARROWEST
     if narrow:
         settings.say(f"the terminal has {width} columns: both sides are below each other")
         beside = False
-    room = (width - 3) // 2 if beside else width if people else 100
-    rows = Rows(fold=layout.fold, width=room - 2, limits=Limits(lines=40) if people else None, mark=mark)
+    if not people:
+        width = IN_A_PIPE if beside else 100
+    room = (width - 3) // 2 if beside else width
+    limits = None if layout.full or not people else Limits(lines=40)
+    short = not layout.full and (people or beside)
+    rows = Rows(fold=layout.fold, width=room - 2, limits=limits, short=short, mark=mark)
+    pen = Pen(
+        settings.paints(sys.stdout), width if beside or short else None, mark, layout.full, rows.was_cut
+    )
     with paging(settings):
         for line in _header(settings, sides):
             data(line, color=pen.color)
@@ -191,7 +200,7 @@ def _draw(settings: Settings, sides: _Sides, layout: _Layout) -> None:
         for line in side_by_side(drawn, pen) if beside else unified(drawn, pen, words=layout.words):
             data(line, color=pen.color)
     if rows.cut:
-        settings.say("long values are cut short; --json has all of them")
+        settings.say("long values are cut short; --full shows all of them, --json all of them as JSON")
 
 
 def _header(settings: Settings, sides: _Sides) -> Iterator[str]:
@@ -201,11 +210,12 @@ def _header(settings: Settings, sides: _Sides) -> Iterator[str]:
         when = settings.when(c.created_at) if settings.for_people() else c.created_at.isoformat()
         words = escape_controls(f"{place}  {when}  {c.message}".rstrip())
         yield f"{paint(sign, style, on=on)} {paint(c.id[:8], 'yellow', on=on)} {words}"
-    said = sides.diff.summary() or "the states are equal"
+    said = sides.diff.summary() or sides.equal
     yield paint(escape_controls(said), "bold", on=on)
 
 
-def _write_stat(settings: Settings, stat: DiffStat) -> None:
+def _write_stat(settings: Settings, sides: _Sides) -> None:
+    stat = sides.diff.stat()
     if not settings.for_people():
         for part in stat.parts:
             data("\t".join([escape_field(part.path), *(str(count) for count in part[1:])]))
@@ -222,7 +232,7 @@ def _write_stat(settings: Settings, stat: DiffStat) -> None:
         Column("PART", lambda p: p.path or "the state itself", most=10_000),
     ]
     if not stat.parts:
-        settings.say("the states are equal")
+        settings.say(escape_controls(sides.equal))
         return
     with paging(settings):
         for line in table(settings, columns, stat.parts):
@@ -231,12 +241,12 @@ def _write_stat(settings: Settings, stat: DiffStat) -> None:
     settings.say(f"{total.total:,} in all: +{total.added:,} -{total.removed:,}, {total.replaced:,} changed")
 
 
-def _write_json(sides: _Sides, path: str | None, *, stat: bool) -> None:
+def _write_json(sides: _Sides, *, stat: bool) -> None:
     diff = sides.diff
     head: dict[str, Any] = {
         "a": sides.old.to_dict(),
         "b": sides.new.to_dict(),
-        "path": path,
+        "path": sides.path,
         "summary": diff.summary(),
         "stat": diff.stat().to_dict(),
     }

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
 
 from holdfast.cli._completing import RefArgument
-from holdfast.cli._figures import counted, figures
+from holdfast.cli._figures import figures
 from holdfast.cli._group import HoldfastCommand
 from holdfast.cli._opening import naming_candidates, open_existing, session_of
 from holdfast.cli._render import document
 from holdfast.cli._settings import Settings, pass_settings
-from holdfast.cli._terminal import size_text
+from holdfast.cli._terminal import escape_controls, size_text
+from holdfast.errors import HoldfastWarning
 
 if TYPE_CHECKING:
     from holdfast import ExportReport
@@ -62,17 +66,31 @@ def command(
         session = session_of(store, settings)
         target = sys.stdout.buffer if output in (None, "-") else output
         sys.stdout.flush()
-        report = session.export(refs or "@", target, format=format, session=whole, force=force)
+        with _saying_warnings(settings):
+            report = session.export(refs or "@", target, format=format, session=whole, force=force)
         sys.stdout.flush()
     if output not in (None, "-"):
         _write(settings, report)
+
+
+@contextmanager
+def _saying_warnings(settings: Settings) -> Iterator[None]:
+    """What a program is warned of is a note to a person; with --json it stays a warning, on stderr."""
+    if settings.json:
+        yield
+        return
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", HoldfastWarning)
+        yield
+    for each in caught:
+        settings.say(escape_controls(str(each.message)), label="note: ", style="yellow")
 
 
 def _write(settings: Settings, report: ExportReport) -> None:
     if settings.json:
         document(report.to_dict())
         return
-    lines = [("checkpoints", counted(report.checkpoints, "checkpoint")), ("size", size_text(report.bytes))]
+    lines = [("checkpoints", f"{report.checkpoints:,} written"), ("size", size_text(report.bytes))]
     lines += [("file", each) for each in report.files[:_SHOWN]]
     if len(report.files) > _SHOWN:
         lines.append(("", f"and {len(report.files) - _SHOWN:,} more"))

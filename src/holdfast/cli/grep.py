@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.cli._completing import RefArgument
+from holdfast.cli._figures import first_shown
 from holdfast.cli._group import HoldfastCommand
 from holdfast.cli._opening import naming_candidates, open_existing, session_of
 from holdfast.cli._paging import paging
 from holdfast.cli._render import data, document
+from holdfast.cli._searching import notes_instead_of_warnings, say_notes
 from holdfast.cli._settings import Settings, pass_settings
 from holdfast.cli._terminal import (
     ellipsis_for,
@@ -23,6 +25,7 @@ from holdfast.cli._terminal import (
     paint,
     shorten,
     terminal_width,
+    text_width,
 )
 
 if TYPE_CHECKING:
@@ -67,7 +70,7 @@ def command(
     """Print the matches."""
     if limit is None:
         limit = _SCREEN if settings.for_people() else 0
-    with open_existing(settings) as store, naming_candidates(store, settings):
+    with open_existing(settings) as store, naming_candidates(store, settings), notes_instead_of_warnings():
         found = session_of(store, settings).grep(
             pattern,
             ref,
@@ -81,30 +84,34 @@ def command(
         shown = _Counted(found, limit)
         if settings.json:
             matches = [_plain(each) for each in shown]
-            document(
-                {"session": settings.session, "pattern": pattern, "matches": matches, "more": shown.more}
-            )
+            head = {"session": settings.session, "pattern": pattern, "matches": matches}
+            document(head | {"more": shown.more, "notes": list(found.notes)})
         elif settings.for_people():
             with paging(settings):
                 _draw(settings, shown)
         else:
             for each in shown:
                 data("\t".join(map(escape_field, _fields(each))))
+    say_notes(settings, found.notes)
     if not shown.count:
         settings.say(f"nothing matches {pattern!r:.80}")
     elif shown.more:
-        settings.say(f"the first {limit:,} are shown; --limit 0 shows all")
+        settings.say(first_shown(limit))
+    if shown.again and not new:
+        settings.say("--new shows only where a text came in")
     return int(not shown.count)
 
 
 class _Counted:
-    """Matches on their way out: how many there were, and whether there are more than asked for."""
+    """Matches on their way out: how many there were, whether there are more, and whether one came more than once."""
 
     def __init__(self, found: Iterator[GrepMatch], limit: int) -> None:
         self._found = found
         self._limit = limit
         self.count = 0
         self.more = False
+        self.again = False
+        self._last: dict[tuple[str, str], None] = {}
 
     def __iter__(self) -> Iterator[GrepMatch]:
         for each in self._found:
@@ -112,7 +119,14 @@ class _Counted:
                 self.more = True
                 return
             self.count += 1
+            self._watch(each)
             yield each
+
+    def _watch(self, match: GrepMatch) -> None:
+        place = match.path, match.text
+        self.again = self.again or place in self._last
+        if not self.again and len(self._last) < _SCREEN:
+            self._last[place] = None
 
 
 def _draw(settings: Settings, matches: Any) -> None:
@@ -120,8 +134,10 @@ def _draw(settings: Settings, matches: Any) -> None:
     for _, group in groupby(matches, key=lambda match: match.checkpoint.id):
         some = list(group)
         c = some[0].checkpoint
-        when = paint(settings.when(c.created_at), "dim", on=on)
-        head = f"{paint(c.id[:8], 'yellow', on=on)}  #{c.seq}  {when}  {escape_controls(c.message)}"
+        when = settings.when(c.created_at)
+        room = max(10, terminal_width() - len(f"{c.id[:8]}  #{c.seq}  {when}  "))
+        message = shorten(escape_controls(c.message), room, mark=mark)
+        head = f"{paint(c.id[:8], 'yellow', on=on)}  #{c.seq}  {paint(when, 'dim', on=on)}  {message}"
         data(head.rstrip(), color=on)
         for match in some:
             data("  " + _line(match, terminal_width() - 2, mark, on=on), color=on)
@@ -130,15 +146,26 @@ def _draw(settings: Settings, matches: Any) -> None:
 def _line(match: GrepMatch, width: int, mark: str, *, on: bool) -> str:
     """The place and what is around the match, with the match itself in a colour."""
     place = shorten(escape_controls(match.path), max(20, width // 2), mark=mark)
-    room = max(20, width - len(place) - 2)
+    room = max(20, width - text_width(place) - 2)
     hit = shorten(escape_controls(match.text[match.start : match.stop]), room, mark=mark)
-    before = escape_controls(match.text[: match.start])
-    left = max(0, (room - len(hit)) // 3)
-    before = before if len(before) <= left else mark + before[len(before) - max(0, left - len(mark)) :]
-    after = shorten(
-        escape_controls(match.text[match.stop :]), max(1, room - len(before) - len(hit)), mark=mark
+    left = room - text_width(hit)
+    after = escape_controls(match.text[match.stop :])
+    # A third of the room is for what comes before, and all that what comes after does not need.
+    before = _end_of(
+        escape_controls(match.text[: match.start]), max(left // 3, left - text_width(after)), mark
     )
+    after = shorten(after, max(0, left - text_width(before)), mark=mark)
     return f"{paint(place, 'blue', on=on)}  {before}{paint(hit, 'red', on=on)}{after}"
+
+
+def _end_of(text: str, width: int, mark: str) -> str:
+    """The end of a text in at most `width` columns, with `mark` where the rest was."""
+    if text_width(text) <= width:
+        return text
+    cut = text[-width:] if width else ""
+    while cut and text_width(cut) > width - text_width(mark):
+        cut = cut[1:]
+    return mark + cut if width >= text_width(mark) else ""
 
 
 def _fields(match: GrepMatch) -> list[str]:

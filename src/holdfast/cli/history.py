@@ -7,27 +7,39 @@ import io
 import math
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from holdfast.cli._completing import RefArgument
-from holdfast.cli._figures import newest_shown
+from holdfast.cli._figures import first_shown, newest_shown
 from holdfast.cli._group import HoldfastCommand
 from holdfast.cli._missing_part import explaining
 from holdfast.cli._opening import naming_candidates, open_existing, session_of
 from holdfast.cli._paging import paging
 from holdfast.cli._render import Column, data, json_text, table, time_column
+from holdfast.cli._searching import looking_everywhere, notes_instead_of_warnings, say_notes
 from holdfast.cli._settings import Settings, pass_settings
-from holdfast.cli._terminal import escape_controls, escape_field, is_terminal, iso, paint, terminal_width
-from holdfast.cli._values import json_line, json_member, one_line
+from holdfast.cli._terminal import (
+    ellipsis_for,
+    escape_controls,
+    escape_field,
+    is_terminal,
+    iso,
+    paint,
+    shorten,
+    terminal_width,
+    text_width,
+)
+from holdfast.cli._values import json_line, json_member, what_is_new
 from holdfast.record import Record
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from holdfast import PathChange, Session
+    from holdfast import Findings, PathChange, Session
 
 HELP = """Show what was at a path over time: each change, newest first.
 
@@ -39,8 +51,10 @@ Examples:
 """
 
 _SCREEN = 50
+_BESIDE = 36
+"""Columns that the others take beside the value."""
 _BARS = "▁▂▃▄▅▆▇█"
-_HEADER = ("id", "seq", "created_at", "op", "value")
+_HEADER = ("id", "seq", "created_at", "op", "value", "step")
 
 
 class _Row(Record):
@@ -57,13 +71,17 @@ def _step(step: int | None) -> str:
     return "" if step is None else str(step)
 
 
+def _shown(change: PathChange) -> str:
+    return what_is_new(change.value, change.old, max(20, terminal_width() - _BESIDE))
+
+
 _COLUMNS = [
     Column("ID", lambda row: row.change.checkpoint.id[:8], style=lambda _: "yellow"),
     Column("SEQ", lambda row: f"#{row.change.checkpoint.seq}", right=True),
     Column("STEP", lambda row: _step(row.change.checkpoint.step), right=True),
     Column(
         "VALUE",
-        lambda row: "(removed)" if row.change.op == "remove" else one_line(row.change.value),
+        lambda row: "(removed)" if row.change.op == "remove" else _shown(row.change),
         most=10_000,
     ),
 ]
@@ -99,21 +117,27 @@ def command(
         limit = _SCREEN if people else 0
     with open_existing(settings) as store, naming_candidates(store, settings):
         session = session_of(store, settings)
-        with explaining(session, session.checkpoint(_end(ref))):
+        everywhere = looking_everywhere("without --leap it") if leap else nullcontext()
+        newest = session.checkpoint(_end(ref))
+        with everywhere, explaining(session, newest), notes_instead_of_warnings():
             # One more than is shown says whether there are more.
             most = limit + 1 if people and limit else limit or None
             found = session.history_of(path, ref, oldest_first=oldest_first, exact=not leap, limit=most)
             if not people:
                 _write(settings, session, path, found, as_csv=as_csv)
+                say_notes(settings, found.notes)
                 return
             shown = list(found)
     more = bool(limit) and len(shown) > limit
     with paging(settings):
-        _draw(settings, path, shown[: limit or None], oldest_first=oldest_first)
+        rows = shown[: limit or None]
+        # Where the newest is not among them, nothing is said of how it ended.
+        at_last = "" if more and oldest_first else "now" if ref == "@" else "then"
+        _draw_curve(settings, path, rows if oldest_first else rows[::-1], at_last)
+        _draw(settings, rows)
+    say_notes(settings, found.notes)
     if more:
-        settings.say(
-            f"the first {limit:,} are shown; --limit 0 shows all" if oldest_first else newest_shown(limit)
-        )
+        settings.say(first_shown(limit) if oldest_first else newest_shown(limit))
 
 
 def _end(ref: str) -> str:
@@ -121,57 +145,80 @@ def _end(ref: str) -> str:
     return ref.partition("..")[2] or "@" if ".." in ref else ref
 
 
-def _draw(settings: Settings, path: str, shown: Sequence[PathChange], *, oldest_first: bool) -> None:
-    ordered = shown if oldest_first else shown[::-1]
-    numbers = [
-        float(each.value)
-        for each in ordered
-        if type(each.value) in (int, float) and abs(each.value) < 1e300 and math.isfinite(each.value)
-    ]
-    curve = sparkline(numbers, max(10, min(60, terminal_width() - 40)))
-    if curve and len(numbers) > 1:
-        on = settings.paints(sys.stdout)
-        low, high = min(numbers), max(numbers)
-        words = f"  {low:g} to {high:g}, now {numbers[-1]:g}"
-        data(f"{escape_controls(path)}  {paint(curve, 'cyan', on=on)}{words}", color=on)
+def _draw(settings: Settings, shown: Sequence[PathChange]) -> None:
     rows = [_Row(each) for each in shown]
     columns = [*_COLUMNS[:2], time_column(settings), *_COLUMNS[2:]]
     for line in table(settings, columns, rows):
         data(line, color=True)
 
 
-def sparkline(numbers: Sequence[float], width: int) -> str:
-    """Numbers as a row of bars, oldest first; several in one bar where there are more than fit."""
+def _draw_curve(settings: Settings, path: str, ordered: Sequence[PathChange], at_last: str) -> None:
+    """The numbers as a curve above the table, oldest first, with a gap where there is none."""
+    values = [_number(each) for each in ordered]
+    numbers = [each for each in values if each is not None]
+    if len(numbers) < 2:
+        return
+    low, high = min(numbers), max(numbers)
+    words = f"always {low:g}" if low == high else f"{low:g} to {high:g}"
+    ended = values[-1]
+    if at_last and (ended is None or low != high):
+        words += f", {at_last} {_ended(ordered[-1]) if ended is None else format(ended, 'g')}"
+    width = terminal_width()
+    name = shorten(escape_controls(path), max(20, width // 3), mark=ellipsis_for(sys.stdout))
+    curve = sparkline(values, max(8, min(60, width - text_width(name) - len(words) - 4)))
+    if curve:
+        on = settings.paints(sys.stdout)
+        data(f"{name}  {paint(curve, 'cyan', on=on)}  {words}", color=on)
+
+
+def _ended(change: PathChange) -> str:
+    return "removed" if change.op == "remove" else "no number"
+
+
+def _number(change: PathChange) -> float | None:
+    value = change.value
+    if type(value) in (int, float) and abs(value) < 1e300 and math.isfinite(value):
+        return float(value)
+    return None
+
+
+def sparkline(values: Sequence[float | None], width: int) -> str:
+    """Numbers as a row of bars, oldest first; several in one bar where there are more than fit, none for a None."""
     try:
         _BARS.encode(getattr(sys.stdout, "encoding", None) or "ascii")
     except (UnicodeEncodeError, LookupError):  # an old locale: no bars
         return ""
-    if not numbers:
+    count = min(width, len(values))
+    bounds = [at * len(values) // count for at in range(count + 1)] if count else []
+    means = [_mean(values[start:stop]) for start, stop in pairwise(bounds)]
+    known = [mean for mean in means if mean is not None]
+    if not known:
         return ""
-    count = min(width, len(numbers))
-    bounds = [at * len(numbers) // count for at in range(count + 1)]
-    means = [math.fsum(numbers[start:stop]) / (stop - start) for start, stop in pairwise(bounds)]
-    low, high = min(means), max(means)
-    span = high - low
+    low, span = min(known), max(known) - min(known)
     if not span or not math.isfinite(span):
-        return _BARS[3] * count
-    return "".join(_BARS[min(7, int((mean - low) / span * 8))] for mean in means)
+        return "".join(" " if mean is None else _BARS[3] for mean in means)
+    return "".join(" " if mean is None else _BARS[min(7, int((mean - low) / span * 8))] for mean in means)
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    numbers = [each for each in values if each is not None]
+    return math.fsum(numbers) / len(numbers) if numbers else None
 
 
 def _write(
-    settings: Settings, session: Session, path: str, found: Iterator[PathChange], *, as_csv: bool
+    settings: Settings, session: Session, path: str, found: Findings[PathChange], *, as_csv: bool
 ) -> None:
     # Where there is nothing at the path, that shows here, before anything is written.
     first = next(found, None)
-    found = chain([] if first is None else [first], found)
+    changes = chain([] if first is None else [first], found)
     if settings.json:
-        _write_json(session, path, found)
+        _write_json(session, path, changes, found)
     elif as_csv:
         data(_csv_line(_HEADER))
-        for each in found:
-            data(_csv_line([*_who(each), each.op, _cell(each)]))
+        for each in changes:
+            data(_csv_line([*_who(each), each.op, _cell(each), _step(each.checkpoint.step)]))
     else:
-        for each in found:
+        for each in changes:
             value = "" if each.op == "remove" else json_line(each.value)
             old = "" if each.op == "add" else json_line(each.old)
             data("\t".join(map(escape_field, [*_who(each), each.op, value, old])))
@@ -183,32 +230,42 @@ def _who(change: PathChange) -> list[str]:
 
 
 def _cell(change: PathChange) -> str:
-    """A value in CSV: a text as it is, everything else as JSON."""
+    """A value in CSV: a text as it is, a number as `csv` reads it, everything else as JSON."""
     if change.op == "remove":
         return ""
     value: Any = change.value
+    if type(value) is float and not math.isfinite(value):
+        # JSON has no such numbers, and would have an object here; every program that reads CSV knows these words.
+        return str(value)
     text = value if isinstance(value, str) else json_line(value)
     return escape_controls(text) if is_terminal(sys.stdout) else text.encode("utf-8", "replace").decode()
 
 
 def _csv_line(fields: Sequence[str]) -> str:
     line = io.StringIO()
-    csv.writer(line, lineterminator="").writerow(fields)
-    return line.getvalue()
+    # The writer quotes what has a character of the line's own end in it. So that has to be both of them.
+    csv.writer(line, lineterminator="\r\n").writerow(fields)
+    return line.getvalue().removesuffix("\r\n")
 
 
-def _write_json(session: Session, path: str, found: Iterator[PathChange]) -> None:
+def _write_json(
+    session: Session, path: str, changes: Iterator[PathChange], found: Findings[PathChange]
+) -> None:
     """Write each change as it is found: a long history is never whole in memory."""
     data(json_text({"session": session.id, "path": path})[: -len("\n}")] + ',\n  "changes": [')
     held = ""
-    for each in found:
+    for each in changes:
         if held:
             data(held + ",")
-        head = json_text({"op": each.op, "checkpoint": each.checkpoint.to_dict()})[: -len("\n}")]
+        skipped = [passed.to_dict() for passed in each.skipped]
+        head = json_text({"op": each.op, "checkpoint": each.checkpoint.to_dict(), "skipped": skipped})[
+            : -len("\n}")
+        ]
         members = [json_member("value", each.value), json_member("old", each.old)]
         text = "".join([head, *(f",\n  {member}" for member in members), "\n}"])
         # No text in JSON has a line end in it: each of them is between tokens.
         held = "    " + text.replace("\n", "\n    ")
     if held:
         data(held)
-    data("  ]\n}")
+    # Only now is it known which states could not be read.
+    data('  ],\n  "notes": ' + json_text(list(found.notes)).replace("\n", "\n  ") + "\n}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,10 +21,11 @@ if TYPE_CHECKING:
 
 HELP = """Take in checkpoints from a file or a folder that holdfast export wrote, or from stdin (-).
 
-Everything is verified before anything is written: a file that was changed is refused. Each session comes in whole or
-not at all, with the ids, keys, tags and lineage it had. What is there already is left alone, so the same command can be
-run again. No branch that is there moves: what is new gets its own branch, main-1 if main is taken. The store is made if
-it is not there.
+Everything is verified before anything is written: a file that was changed is refused, and then nothing is imported.
+Checkpoints come with the ids, keys, tags and lineage they had. What is there already is left alone, so the same command
+can be run again, and the files of one import may come in any order. No branch that is there moves: what is new gets its
+own branch, main-1 if main is taken. With --advance, a branch moves forward where what came in goes on from its head;
+holdfast undo brings it back. The store is made if it is not there.
 
 Files of another program ({"version": "0.0.1", "id": ..., "snapshot": ...}) are taken in with their id as the key, into
 the session that --session names.
@@ -32,6 +34,7 @@ the session that --session names.
 Examples:
   holdfast import checkpoints/
   holdfast import session.jsonl --dry-run
+  holdfast import session.jsonl --advance
   holdfast import ckpt_abc123.json --session research-42
   ssh other holdfast export | holdfast import -
 """
@@ -39,32 +42,37 @@ Examples:
 
 @click.command("import", cls=HoldfastCommand, short_help="Take in files that export wrote", help=HELP)
 @click.argument("path")
+@click.option("--advance", is_flag=True, help="Move branches forward where what came in goes on from them")
 @dry_run_option
 @pass_settings
-def command(settings: Settings, path: str, *, dry_run: bool) -> None:
+def command(settings: Settings, path: str, *, advance: bool, dry_run: bool) -> None:
     """Import, and say what came of it."""
     if "branch" in settings.typed:
         raise click.UsageError("--branch does not apply: an archive says which branches there will be")
+    # A program that imports nothing does not need it.
+    from holdfast.store.archives.importing import ReadArchives
+
     source: Any = sys.stdin.buffer if path == "-" else path
     wanted = settings.session if "session" in settings.typed else None
-    with (
-        target(settings, lambda: _look_at(source), dry_run=dry_run) as (store, shown),
-        progress(settings, "reading", unit="checkpoints") as update,
-    ):
-        report = store.import_(
-            source, session=wanted, dry_run=dry_run, progress=lambda _what, done: update(done)
-        )
+    with ExitStack() as stack:
+        with progress(settings, "reading", unit="checkpoints") as update:
+            read: Any = ReadArchives(source, session=wanted, progress=lambda _what, done: update(done))
+            stack.enter_context(read)
+        store, shown = stack.enter_context(target(settings, lambda: _look_at(read), dry_run=dry_run))
+        report = store.import_(read, advance=advance, dry_run=dry_run)
     _write(settings, report._replace(target=shown))
+    if not settings.json:
+        _say_heads(settings, report, advance=advance)
+    if dry_run and not settings.json:
+        say_dry_run(settings)
 
 
-def _look_at(source: Any) -> None:
+def _look_at(read: Any) -> None:
     """What cannot be imported must not leave a new, empty store behind."""
     import holdfast
 
-    # What comes through a pipe can be read once.
-    if isinstance(source, str):
-        with holdfast.open("memory:") as store:
-            store.import_(source, dry_run=True)
+    with holdfast.open("memory:") as store:
+        store.import_(read, dry_run=True)
 
 
 def _write(settings: Settings, report: ImportReport) -> None:
@@ -77,6 +85,7 @@ def _write(settings: Settings, report: ImportReport) -> None:
     said = ", ".join(f"{number:,} {status}" for status, number in by_status.items() if number)
     branches = [f"{each.id}:{name}" for each in report.sessions for name in each.branches]
     removed = sum(each.removed for each in report.sessions)
+    cut_off = sum(each.cut_off for each in report.sessions)
     lines = [
         ("sessions", said),
         ("checkpoints", f"{report.checkpoints:,} {would}imported, {report.unchanged:,} there already"),
@@ -88,7 +97,9 @@ def _write(settings: Settings, report: ImportReport) -> None:
         "checkpoints": report.checkpoints,
         "unchanged_checkpoints": report.unchanged,
         "removed": removed,
+        "cut_off": cut_off,
         "branches": branches,
+        "advanced": [f"{each.id}:{move.branch}" for each in report.sessions for move in each.advanced],
     }
     figures(settings, fields, lines)
     if removed:
@@ -96,8 +107,31 @@ def _write(settings: Settings, report: ImportReport) -> None:
             f"{counted(removed, 'checkpoint')} of them {'was' if removed == 1 else 'were'} removed here, and stay so; "
             "holdfast undo brings back what was removed last"
         )
-    if report.dry_run:
-        say_dry_run(settings)
+    if cut_off:
+        settings.say(
+            f"{counted(cut_off, 'checkpoint')} here {'was' if cut_off == 1 else 'were'} made from what is new, and "
+            "came before it: history still begins there; all files imported at once into another store are joined"
+        )
+
+
+def _say_heads(settings: Settings, report: ImportReport, *, advance: bool) -> None:
+    """Which branches moved, or stayed where somebody may have wanted them to move."""
+    moved = "would move" if report.dry_run else "moved"
+    for each in report.sessions:
+        for move in each.advanced:
+            name = f"{each.id}:{move.branch}"
+            settings.say(f"branch {name} {moved} forward from {move.before[:12]} to {move.after[:12]}")
+        names = ", ".join(f"{each.id}:{name}" for name in each.could_advance)
+        if names:
+            settings.say(
+                f"what came in goes on from {names}, which {'stays' if len(each.could_advance) == 1 else 'stay'}; "
+                "with --advance the import moves it there"
+            )
+        if advance and each.parted:
+            names = ", ".join(f"{each.id}:{name}" for name in each.parted)
+            settings.say(
+                f"{names} did not move: what came in does not go on from its head, and is on a branch beside it"
+            )
 
 
 _STATUSES = ("new", "updated", "unchanged")

@@ -30,8 +30,8 @@ _MOST = 1_000_000_000
 HELP = """Remove the checkpoints that a policy does not keep; the table says why each stays or goes.
 
 A checkpoint stays if any --keep- option wants it; --at-most and --max-age-days win over those. The tips of branches,
-checkpoints where branches part and pinned ones always stay. Undo brings back what was removed, until gc has removed
-it for good.
+checkpoints where branches part or meet and pinned ones always stay. Undo brings back what was removed, until gc has
+removed it for good.
 
 \b
 Examples:

@@ -14,6 +14,7 @@ import click
 
 from holdfast.cli._completing import RefArgument
 from holdfast.cli._group import HoldfastCommand
+from holdfast.cli._labels import labels_of
 from holdfast.cli._notation import Limits, Notation
 from holdfast.cli._opening import naming_candidates, open_existing, session_of
 from holdfast.cli._paging import paging
@@ -87,12 +88,22 @@ def command(
             checkpoint = session.checkpoint(ref)
             # By id, not by ref again: the branch may have moved since.
             state = None if only_record else _load(session, checkpoint, path)
+        # One more comparison where a state is read anyway.
+        named = not checkpoint.message and not only_state and not only_record and settings.for_people()
+        label = labels_of(store, [checkpoint]).get(checkpoint.id, "") if named else ""
     if settings.json:
         _write_json(checkpoint, state, damaged, only_state=only_state, only_record=only_record)
         return
     cut = False
     with paging(settings):
-        cut = _write(settings, checkpoint, state, full=full, record=not only_state, whole=not only_record)
+        if not only_state:
+            for line in (
+                _header(settings, checkpoint, label) if settings.for_people() else _fields(checkpoint)
+            ):
+                data(line, color=settings.paints(sys.stdout))
+        if not only_state and not only_record:
+            data("")
+        cut = not only_record and _write_notation(settings, state, full=full)
     if cut:
         settings.say("the state is cut short; --full shows all of it, --json all of it as JSON")
 
@@ -123,18 +134,6 @@ def _recovered(store: Store, settings: Settings, ref: str) -> Recovered:
     return found
 
 
-def _write(
-    settings: Settings, checkpoint: Checkpoint, state: Any, *, full: bool, record: bool, whole: bool
-) -> bool:
-    """Write the record, the state, or both; say whether the state was cut short."""
-    if record:
-        for line in _header(settings, checkpoint) if settings.for_people() else _fields(checkpoint):
-            data(line, color=settings.paints(sys.stdout))
-    if record and whole:
-        data("")
-    return whole and _write_notation(settings, state, full=full)
-
-
 def _write_json(
     checkpoint: Checkpoint,
     state: Any,
@@ -156,19 +155,16 @@ def _write_json(
         data("".join([*parts, "\n}"]))
 
 
-def _header(settings: Settings, c: Checkpoint) -> Iterator[str]:
+def _header(settings: Settings, c: Checkpoint, label: str) -> Iterator[str]:
     on = settings.paints(sys.stdout)
     origin = " ".join(
         f"{name} {value}" for name, value in (("agent", c.agent), ("project", c.project)) if value
     )
-    counted = [
-        f"{value:,} {name}" if name == "tokens" else f"{name} {value:g}"
-        for name, value in (("tokens", c.tokens), ("usd", c.cost_usd), ("ms", c.duration_ms))
-        if value is not None
-    ]
+    used = (("tokens", c.tokens), ("USD", c.cost_usd), ("ms", c.duration_ms))
+    counted = [f"{value:,.12g} {unit}" for unit, value in used if value is not None]
     lines = {
         "checkpoint": paint(c.id, "yellow", on=on),
-        "message": c.message,
+        "message": c.message or label,
         "place": f"#{c.seq} of session {c.session}, branch {c.branch}" + (f" ({origin})" if origin else ""),
         "saved": f"{iso(c.created_at)} ({age(c.created_at)}), {c.trigger}",
         "status": c.status + (f", step {c.step}" if c.step is not None else ""),
@@ -178,10 +174,12 @@ def _header(settings: Settings, c: Checkpoint) -> Iterator[str]:
         "used": ", ".join(counted),
         "state": f"{c.size_bytes:,} bytes",
     }
-    for label, text in lines.items():
+    for name, text in lines.items():
         if text:
-            shown = text if label == "checkpoint" else escape_controls(text)
-            yield f"{paint(f'{label:10}', 'dim', on=on)}  {shown}"
+            shown = text if name == "checkpoint" else escape_controls(text)
+            if name == "message" and not c.message:
+                shown = paint(shown, "dim", on=on)
+            yield f"{paint(f'{name:10}', 'dim', on=on)}  {shown}"
 
 
 def _fields(checkpoint: Checkpoint) -> Iterator[str]:

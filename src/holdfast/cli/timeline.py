@@ -18,9 +18,10 @@ from holdfast.cli._drawing import columns_of, explain_nothing, side_by_side, sig
 from holdfast.cli._figures import newest_shown
 from holdfast.cli._group import HoldfastCommand
 from holdfast.cli._input import moment_of
+from holdfast.cli._labels import label_of
 from holdfast.cli._opening import missing_session, open_existing, session_of
 from holdfast.cli._paging import paging
-from holdfast.cli._render import Column, data, document, table
+from holdfast.cli._render import Column, data, document, message_column, table
 from holdfast.cli._settings import Settings, pass_settings
 from holdfast.cli._terminal import escape_field, iso, lasted, paint
 from holdfast.errors import ErrorCode, NotFoundError
@@ -100,10 +101,7 @@ def command(
         url = store.url
         moments = _placed(rows, in_use, all_sessions=all_sessions)[: limit or None]
         if labels:
-            moments = [
-                each._replace(label=store.session(each.checkpoint.session).label(each.checkpoint))
-                for each in moments
-            ]
+            moments = [each._replace(label=label_of(store, each.checkpoint)) for each in moments]
     more = bool(limit) and len(rows) > limit
     if settings.json:
         session = None if all_sessions else settings.session
@@ -207,7 +205,7 @@ def _picture(settings: Settings, moments: list[_Moment], head: str | None, *, al
         )
         for each in moments
     }
-    words = {each.checkpoint.id: each.words for each in moments}
+    labels = {each.checkpoint.id: f"({each.label})" for each in moments if each.label}
     gaps = {each.checkpoint.id: "" if each.gap is None else f"+{lasted(each.gap)}" for each in moments}
     columns = [
         Column("", lambda c: lanes[c.id], most=10_000),
@@ -217,7 +215,7 @@ def _picture(settings: Settings, moments: list[_Moment], head: str | None, *, al
         Column("SEQ", lambda c: f"#{c.seq}", right=True),
         Column("BRANCH", lambda c: c.branch, most=16, style=lambda _: "blue"),
         Column("TAGS", lambda c: ",".join(c.tags), most=24, style=lambda _: "cyan"),
-        Column("MESSAGE", lambda c: words[c.id], most=10_000),
+        message_column(labels),
     ]
     if all_sessions:
         columns.insert(5, Column("SESSION", lambda c: c.session, most=24))

@@ -7,7 +7,7 @@ checkpoint a line with its links and its lane, and no drawing.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,9 +15,10 @@ import click
 from holdfast.cli._drawing import draw, explain_nothing, signs_for
 from holdfast.cli._figures import newest_shown
 from holdfast.cli._group import HoldfastCommand
+from holdfast.cli._labels import PAGE, labels_of
 from holdfast.cli._opening import open_existing, session_of
 from holdfast.cli._paging import paging
-from holdfast.cli._render import Column, data, document, table
+from holdfast.cli._render import Column, data, document, message_column, table
 from holdfast.cli._settings import Settings, pass_settings
 from holdfast.cli._terminal import age, escape_field, pad, paint, text_width
 
@@ -37,6 +38,7 @@ HELP = """Draw the lineage of the session, newest first: where branches part and
 Examples:
   holdfast tree
   holdfast tree --all --limit 0
+  holdfast tree --labels
   holdfast tree --branch main --json
 """
 
@@ -46,11 +48,19 @@ Examples:
 @click.option(
     "--limit", type=click.IntRange(min=0), metavar="N", help="The newest N; 0 for all  [terminal: 1000]"
 )
+@click.option(
+    "--labels",
+    is_flag=True,
+    help="On a terminal: call those without a message by what they changed; reads states",
+)
 @pass_settings
-def command(settings: Settings, *, everything: bool, limit: int | None) -> None:
+def command(settings: Settings, *, everything: bool, limit: int | None, labels: bool) -> None:
     """Print the lineage."""
+    # Who says how many rows wants that many labels.
+    most = PAGE if limit is None else None
     if limit is None:
         limit = _SCREEN if settings.for_people() else 0
+    fold = None if everything else _FOLD_KEEPS
     with open_existing(settings) as store:
         session = session_of(store, settings)
         tree = session.tree(limit=limit or None)
@@ -59,11 +69,12 @@ def command(settings: Settings, *, everything: bool, limit: int | None) -> None:
         elif settings.branch is not None and not any(node.current for node in tree):
             session.checkpoint()  # a branch that is not there is an error that names what is
         url = store.url
+        named = labels_of(store, _shown(tree, fold), most) if labels and settings.for_people() else {}
     if settings.json:
         document({"store": url, **tree.to_dict()})
     elif settings.for_people():
         with paging(settings):
-            for line in _picture(settings, tree, fold=None if everything else _FOLD_KEEPS):
+            for line in _picture(settings, tree, named, fold=fold):
                 data(line, color=True)
         if tree.more:
             settings.say(newest_shown(limit))
@@ -86,7 +97,14 @@ def _fields(tree: Tree) -> Iterator[str]:
         yield "\t".join(escape_field(field) for field in fields)
 
 
-def _picture(settings: Settings, tree: Tree, *, fold: int | None) -> Iterator[str]:
+def _shown(tree: Tree, fold: int | None) -> Iterator[Checkpoint]:
+    """The checkpoints that have a row of their own."""
+    for row in tree.rows(fold=fold) if tree.nodes else ():
+        if row.kind == "checkpoint":
+            yield tree.nodes[row.points[0]].checkpoint
+
+
+def _picture(settings: Settings, tree: Tree, labels: Mapping[str, str], *, fold: int | None) -> Iterator[str]:
     """The lines of the drawing: the graph, and beside it the columns of a checkpoint or what a row stands for."""
     if not tree.nodes:
         return
@@ -117,7 +135,7 @@ def _picture(settings: Settings, tree: Tree, *, fold: int | None) -> Iterator[st
         Column("AGE", lambda c: age(c.created_at), right=True, style=lambda _: "dim"),
         Column("BRANCH", heads, most=24, style=lambda _: "blue"),
         Column("TAGS", lambda c: ",".join(c.tags), most=24, style=lambda _: "cyan"),
-        Column("MESSAGE", lambda c: c.message, most=10_000),
+        message_column(labels),
     ]
     width = max(text_width(text) for text in graphs.values())
     written = iter(table(settings, columns, [nodes[each].checkpoint for each in graphs]))

@@ -14,6 +14,7 @@ The data of an entry is a JSON object:
     edits   [{checkpoint, before, after}]   rows that changed, and what of them
     moves   [{branch, from, to}]            heads; null where there was none, or is none
     made    [checkpoint]                    checkpoints that the operation wrote itself
+    merged  {checkpoint, session}           what a merge brought in, and whose it was
     of      number                          the entry that an undo or redo reverses
     switch  {from, to}                      the branch that people are on
     retired number                          checkpoints that went, by it and by those whose place it took
@@ -38,6 +39,8 @@ from holdfast.record import Record
 from holdfast.storage.records import CheckpointId, CheckpointRow, Edit, Move, Operation, SessionRow
 
 _PREFIX = b"holdfast operation\x00"
+FROM_SESSION = "from_session"
+"""In the metadata of a merge: the session that it merged from, where that was another one."""
 _CHANGEABLE = ("prev", "skipped", "hidden", "tags", "pinned", "edited_message", "added_metadata")
 
 
@@ -65,6 +68,8 @@ class Recorded(Record):
     """The hash of the entry before that one."""
     retired: int = 0
     """Checkpoints that went, where it does not name them."""
+    merged: tuple[CheckpointId, str] | None = None
+    """What a merge brought in, and the session that it is of."""
 
     @property
     def removed(self) -> int:
@@ -85,7 +90,7 @@ def operation(
     *,
     edits: Sequence[tuple[CheckpointRow, Edit]] = (),
     moves: Sequence[Move] = (),
-    made: Sequence[CheckpointId] = (),
+    made: Sequence[CheckpointRow] = (),
     of: int | None = None,
     switch: tuple[str, str] | None = None,
 ) -> Operation:
@@ -94,7 +99,10 @@ def operation(
     if moves:
         data["moves"] = _moved(moves)
     if made:
-        data["made"] = [each.hex() for each in made]
+        data["made"] = [each.id.hex() for each in made]
+    for each in made:
+        if len(each.parents) > 1:
+            data["merged"] = _merged(each)
     if of is not None:
         data["of"] = of
     if switch is not None:
@@ -156,7 +164,7 @@ def recorded(entry: Operation) -> Recorded:
     if entry.hash != _hash(entry):
         raise _broken(entry.session, f"entry {entry.number} does not fit its own hash")
     data = jsontext.parse(entry.data)
-    switch = data.get("switch")
+    switch, merged = data.get("switch"), data.get("merged")
     return Recorded(
         edits=[
             Edited(_id(each["checkpoint"]), _fields(each["before"]), _fields(each["after"]))
@@ -172,6 +180,7 @@ def recorded(entry: Operation) -> Recorded:
         replaces=data.get("replaces"),
         since=bytes.fromhex(data.get("since", "")),
         retired=data.get("retired", 0),
+        merged=None if merged is None else (_id(merged["checkpoint"]), merged["session"]),
     )
 
 
@@ -213,6 +222,11 @@ def _changed(row: CheckpointRow, new: Edit) -> dict[str, Any]:
         if old_value != new_value:
             before[name], after[name] = _plain(old_value), _plain(new_value)
     return {"checkpoint": row.id.hex(), "before": before, "after": after}
+
+
+def _merged(made: CheckpointRow) -> dict[str, str]:
+    session = jsontext.parse(made.metadata).get(FROM_SESSION, made.session)
+    return {"checkpoint": made.parents[1].hex(), "session": session}
 
 
 def _moved(moves: Sequence[Move]) -> list[dict[str, Any]]:

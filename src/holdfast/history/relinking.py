@@ -37,7 +37,7 @@ def relink(
     # Oldest first: where a parent leads is known before its children are looked at.
     for row in sorted(rows, key=lambda row: row.seq):
         parent = row.parents[0] if row.parents else None
-        if parent in known:
+        if parent in links:
             beyond, more = links[parent]
             links[row.id] = (parent, 0) if stays(parent) else (beyond, more + 1)
         elif told and row.id in told:

@@ -6,6 +6,7 @@ Nothing is read and nothing written here; `plan` takes rows and answers with a d
 - Rules and caps count in groups (a session, a branch at birth, an agent). What always stays, stays in every group.
 - `at_most` goes through all that would be kept, newest first, protected ones included, and stops at its number. What is
   protected and lies beyond stays all the same, but a pin of long ago never costs a newer checkpoint its place.
+- Where lines meet that stay, the checkpoint stays too (`crossings`), beyond every count: a merge begins there.
 - A checkpoint whose key is that of another one, a blank and more is a part of that one (`owners`). It is not counted;
   it stays where its owner stays and goes where that goes. A pin on a part protects both.
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from holdfast.history.checkpoint import moment
+from holdfast.history.crossings import all_ways, find_crossings
 from holdfast.history.keep import PERIODS, Keep, has_rules, microseconds
 from holdfast.record import Record
 from holdfast.storage.records import BranchRow, CheckpointId, CheckpointRow
@@ -28,6 +30,9 @@ SIGNIFICANT_TAGS = frozenset(
 SIGNIFICANT_TRIGGERS = frozenset({f"auto:{tag.replace('_', '.')}" for tag in SIGNIFICANT_TAGS} | {"merge"})
 
 _TIP = "tip of "
+
+_PASSES = 4
+"""Two branches that merge each other need two. Beyond this, several go on doing so, and most merges stay anyhow."""
 
 _Reasons = dict[CheckpointId, list[str]]
 
@@ -68,6 +73,7 @@ def plan(
     owner, and the branch goes back; but `after_save` both stay, because the tip may be what was saved just now.
     """
     there = sorted((row for row in rows if not row.hidden), key=_order, reverse=True)
+    heads = list(heads)
     owned_by = owners(there)
     counted = [row for row in there if row.id not in owned_by]
     protected = _for_owners(_protected(there, heads), owned_by, heads_count=after_save)
@@ -77,9 +83,19 @@ def plan(
         wanted |= _wanted(group, keep, now)
         capped |= _capped(group, keep, now, wanted=wanted, protected=protected)
     decided = {row.id: _decision(row, protected, wanted, capped) for row in counted}
-    return RetentionPlan(
-        tuple(decided.get(row.id) or _as_owner(row, decided[owned_by[row.id]]) for row in there)
-    )
+    tips = [head.head for head in heads]
+    turn = 0
+    while True:
+        all_of_them = [decided.get(row.id) or _as_owner(row, decided[owned_by[row.id]]) for row in there]
+        removed = {each.row.id for each in all_of_them if not each.kept}
+        crossings = find_crossings(there, tips, removed)
+        if not crossings:
+            return RetentionPlan(tuple(all_of_them))
+        turn += 1
+        if turn == _PASSES:
+            crossings = all_ways(there, tips, removed) | crossings
+        # What stays for its part may be where others meet: look again.
+        _keep(decided, owned_by, crossings)
 
 
 def owners(rows: Iterable[CheckpointRow]) -> dict[CheckpointId, CheckpointId]:
@@ -114,6 +130,20 @@ def _for_owners(
             for word in counting:
                 reasons.setdefault(owned_by[each], []).append(f"a part: {word}")
     return reasons
+
+
+def _keep(
+    decided: dict[CheckpointId, Decision],
+    owned_by: Mapping[CheckpointId, CheckpointId],
+    crossings: Mapping[CheckpointId, str],
+) -> None:
+    for checkpoint, why in crossings.items():
+        owner = owned_by.get(checkpoint)
+        old = decided[owner or checkpoint]
+        told = why if owner is None else f"a part: {why}"
+        # The reasons so far are those for which it would go, unless another part of it was met before.
+        reasons = (*old.reasons, told) if old.kept else (told,)
+        decided[old.row.id] = Decision(old.row, kept=True, reasons=tuple(dict.fromkeys(reasons)))
 
 
 def _as_owner(row: CheckpointRow, owner: Decision) -> Decision:

@@ -10,7 +10,7 @@ from holdfast.history import jsontext
 from holdfast.history.oplog import Recorded, recorded
 from holdfast.history.undoing import Log
 from holdfast.storage.ports import Reader
-from holdfast.storage.records import CheckpointId, Operation
+from holdfast.storage.records import CheckpointId, Move, Operation
 
 _AGAIN = {"undo": "undo of", "redo": "redo of"}
 
@@ -26,9 +26,14 @@ def summary(reader: Reader, log: Log, entry: Operation) -> str:
         return _changed(reader, entry.kind, data)
     if entry.kind in ("restore", "fork", "merge"):
         return f"{entry.kind} {_made(reader, entry.kind, data)}"
-    if entry.kind in ("switch", "rename", "drop"):
+    if entry.kind in ("switch", "rename", "drop", "import"):
         return _branches(reader, entry.kind, data)
     return entry.kind
+
+
+def _forward(reader: Reader, move: Move) -> str:
+    ends = [_name(reader, each) for each in (move.expected, move.head) if each is not None]
+    return f"branch {move.branch!r} from {' to '.join(ends)}"
 
 
 def _removed(reader: Reader, kind: str, data: Recorded) -> str:
@@ -65,6 +70,8 @@ def _made(reader: Reader, kind: str, data: Recorded) -> str:
 def _branches(reader: Reader, kind: str, data: Recorded) -> str:
     if kind == "switch" and data.switch is not None:
         return f"switch from {data.switch[0]!r} to {data.switch[1]!r}"
+    if kind == "import":
+        return f"import that moved {', '.join(_forward(reader, each) for each in data.moves)}"
     gone = data.moves[0]
     if kind == "rename":
         return f"rename branch {gone.branch!r} to {data.moves[1].branch!r}"

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
-from itertools import compress, repeat
-from operator import is_
 from typing import Any, Final
 
 import ormsgpack
@@ -25,7 +23,8 @@ from holdfast.objects.packing import OutOfReachError, Packer
 from holdfast.objects.registry import TypeRegistry
 
 _UNASKED: Final = frozenset((bytearray, memoryview, ormsgpack.Ext, ormsgpack.Fragment))
-_LOOKED_INTO: Final = (list, dict)
+_LOOKED_INTO: Final = frozenset((list, dict))
+_BUILT_IN: Final = _LOOKED_INTO | {str, int, float, bool, type(None), bytes}
 
 
 class UnaskedError(Exception):
@@ -178,15 +177,15 @@ def has_binary(items: list[Any], encoded: bytes) -> bool:
     found = False
     level: list[Any] = items
     while level:
-        kinds = list(map(type, level))
-        different = set(kinds)
-        if not _UNASKED.isdisjoint(different):
+        kinds = set(map(type, level))
+        if not _UNASKED.isdisjoint(kinds):
             raise UnaskedError
-        found = found or bytes in different
-        containers: list[Any] = []
-        for kind in _LOOKED_INTO:
-            if kind in different:
-                containers += compress(level, map(is_, kinds, repeat(kind)))
-        # All that they hold, in one call. Keys are text here: any other would have been asked about.
-        level = gc.get_referents(*containers) if containers else []
+        found = found or bytes in kinds
+        if _LOOKED_INTO.isdisjoint(kinds):
+            break
+        if not kinds <= _BUILT_IN:
+            level = [each for each in level if type(each) in _LOOKED_INTO]
+        # All that they hold, in one call; a text or a number holds nothing. Keys are text here: any other would have
+        # been asked about.
+        level = gc.get_referents(*level)
     return found

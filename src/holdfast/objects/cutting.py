@@ -58,13 +58,15 @@ class Cuts(Record):
 
     def ends_leaf(self, number: int, weight: int, total: int) -> bool:
         """Whether an item with that token and weight ends a run that has `total` with it."""
+        scale = self.leaf_scale
         # Without the limit, items made for the purpose would never end a run.
-        if total >= 2 * self.leaf_scale:
+        if total >= 2 * scale:
             return True
         # Most can be told without working with numbers of 150 bits. The margin is for the rounding of floats.
-        if number > _LEAF_CHANCE * weight * total**3 / self.leaf_scale**4:
+        share = total / scale
+        if number > _LEAF_CHANCE * weight / scale * share * share * share:
             return False
-        return number * self.leaf_scale**4 < (4 * weight * total**3) << 64
+        return number * scale**4 < (4 * weight * total**3) << 64
 
     def ends_index(self, name: bytes, count: int) -> bool:
         """Whether an entry ends an index that has `count` with it. Hashes are random enough to decide by."""
@@ -119,6 +121,5 @@ def _index_bounds(scale: int) -> tuple[bytes, ...]:
 _PAST_ALL: Final = b"\xff" * 33
 
 
-def token(item: bytes | memoryview) -> int:
-    """The number that stands for an item when cuts are decided."""
-    return xxhash.xxh3_64_intdigest(item)
+token = xxhash.xxh3_64_intdigest
+"""The number that stands for an item when cuts are decided. Called for each item, so there is no function around it."""

@@ -50,7 +50,7 @@ def _first_difference(kept: KeptNode | None, fresh: KeptNode | None, count: int)
             return range(start, min(start + max(entry.count, other.count), count))
         start += entry.count
     for item, made in zip(kept.tail, fresh.tail, strict=False):
-        if item[:2] != made[:2]:
+        if (item.literal, item.part) != (made.literal, made.part):
             return range(start, start + 1)
         start += 1
     return range(start, count)

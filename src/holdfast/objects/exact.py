@@ -5,7 +5,8 @@ text with half a surrogate pair, a time zone with a name, the kind of a path. `e
 makes the value of what a JSON parser read.
 
 What is read may come from anybody. A `$type` is looked up in a table of our own and is never a place to import from;
-whatever does not fit is a `MalformedError`. Objects of classes are written as `Opaque` and come back as `Opaque`.
+whatever does not fit is a `MalformedError`, and so is a scalar in another notation than the one it is written in.
+Objects of classes are written as `Opaque` and come back as `Opaque`.
 """
 
 from __future__ import annotations
@@ -77,11 +78,16 @@ def _made(item: dict[str, Any]) -> Any:
     if VALUE not in item or not more <= reader.more:
         raise MalformedError(f"a {name} has a $value and may have {sorted(reader.more)}, not {sorted(item)}")
     try:
-        return reader.make(item[VALUE], **{key[1:]: item[key] for key in more})
+        made = reader.make(item[VALUE], **{key[1:]: item[key] for key in more})
+        # Many texts stand for the same number or moment. One is the right one: any other was changed since.
+        differs = name in _ONE_TEXT and _EXACT.writers[type(made).__name__](made) | {TYPE: name} != item
     except (TypeError, ValueError, ArithmeticError, LookupError, OSError, RecursionError) as error:
         # What constructors of standard types raise for text and numbers that mean nothing, for keys without a hash, and
         # where a time zone turns out to be a folder of them.
         raise MalformedError(f"a {name} cannot be made: {type(error).__name__}: {error!s:.200}") from error
+    if differs:
+        raise MalformedError(f"a {name} that is written in another way than holdfast writes it")
+    return made
 
 
 def _whole(text: str) -> bool:
@@ -309,3 +315,12 @@ _READERS: Final[dict[str, _Reader]] = {
     "IPv4Interface": _coded(wire.IPADDRESS, 4),
     "IPv6Interface": _coded(wire.IPADDRESS, 5),
 }
+
+_ONE_TEXT: Final = frozenset(
+    (
+        *("str", "int", "float", "complex", "bytes", "bytearray", "Decimal", "Fraction", "UUID"),
+        *("datetime", "time", "date", "timedelta", "timezone", "ZoneInfo"),
+        *(name for name in _READERS if name.endswith("Path") or name.startswith("IPv")),
+    )
+)
+"""What is written as a text, or as a few numbers, and could be written in several ways."""

@@ -48,7 +48,9 @@ class LargeValue(Record):
     node: KeptNode
 
 
-class Item(Record):
+# No Record: its fields are looked at item by item in every save, which takes longer with those.
+@dataclass(slots=True)
+class Item:
     """An item of a list, or a pair of a dict, as it stands in its run."""
 
     literal: bytes

@@ -50,7 +50,8 @@ class Alike(Record):
     marks: list[Any]
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, though nothing changes one: see `nodes.Entry`.
+@dataclass(slots=True)
 class RunMemo:
     """A run as it was saved last."""
 
@@ -101,12 +102,14 @@ class NodeMemo:
 
     def find(self, head: bytes) -> int | None:
         """The position of a run that began with these bytes."""
+        if not head:
+            return None
         if self._by_head is None:
             self._by_head = {run.head: position for position, run in enumerate(self.runs()) if run.head}
         return self._by_head.get(head)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class StateMemo:
     """A state as it was saved last."""
 

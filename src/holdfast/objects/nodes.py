@@ -69,7 +69,7 @@ class Entry:
     """Encoded bytes under it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Node:
     """A large value, taken apart."""
 

@@ -35,7 +35,7 @@ class _OddKeyError(Exception):
     """A dict has a key that is no text, half a surrogate pair, or too large: it is cut another way."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Built:
     """A value as it stands in its parent: literally, or as a node with the memo of it."""
 

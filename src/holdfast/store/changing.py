@@ -196,7 +196,7 @@ def _entry(session: SessionRow, plan: OperationPlan, now: int) -> Operation:
         now,
         edits=plan.edits if plan.told else (),
         moves=plan.moves if plan.told else (),
-        made=() if plan.made is None else (plan.made.id,),
+        made=() if plan.made is None else (plan.made,),
         of=plan.of,
         switch=None if new is None or new == current else (current, new),
     )

@@ -15,6 +15,7 @@ from holdfast.store.metrics import Metrics
 if TYPE_CHECKING:
     from holdfast.history.keep import Keep
     from holdfast.objects.cutting import Cuts
+    from holdfast.store.place import Place
     from holdfast.store.upkeep import Upkeep
 
 
@@ -32,14 +33,14 @@ class LazyUpkeep:
         self._upkeep: Upkeep | None = None
         self._process = 0
 
-    def after_save(self, session: str, keep: Keep, now: int) -> None:
+    def after_save(self, place: Place, keep: Keep) -> None:
         """See `Upkeep.after_save`."""
         # What was under way when the process forked is the parent's.
         if self._upkeep is None or self._process != os.getpid():
             from holdfast.store.upkeep import Upkeep
 
             self._upkeep, self._process = Upkeep(self._backend, self._metrics), os.getpid()
-        self._upkeep.after_save(session, keep, now)
+        self._upkeep.after_save(place, keep)
 
     def close(self) -> None:
         """See `Upkeep.close`."""

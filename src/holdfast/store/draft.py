@@ -105,9 +105,9 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-def check_step(step: int | None) -> int | None:
-    """Return `step` if it can be a step number; None is none."""
-    return _whole(step, "step")
+def check_step(step: int | None, name: str = "step") -> int | None:
+    """Return `step` if it can be a step number, or another count; None is none."""
+    return _whole(step, name)
 
 
 def check_status(status: str) -> str:

@@ -18,8 +18,9 @@ from holdfast.history import jsontext
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.history.heads import get_head
 from holdfast.history.identity import checkpoint_id
-from holdfast.history.meeting import find_meeting
+from holdfast.history.meeting import Meeting, find_meeting
 from holdfast.history.names import check_tags
+from holdfast.history.oplog import FROM_SESSION
 from holdfast.history.refs import resolve as resolve_ref
 from holdfast.objects.codec import decode_value
 from holdfast.objects.diffing.change import PathStep
@@ -46,6 +47,10 @@ class MergeReport(Record):
 
     base: Checkpoint
     """The newest checkpoint that both sides come from."""
+    bases: tuple[Checkpoint, ...]
+    """All checkpoints at which both sides met last, `base` first: several where they were merged crosswise."""
+    base_exact: bool
+    """Whether nothing nearer is gone for good. Otherwise what differs is a conflict, whoever changed it."""
     ours: Checkpoint
     """The head of the branch in use, as it was."""
     theirs: Checkpoint
@@ -56,6 +61,8 @@ class MergeReport(Record):
     """What nobody decided on. As long as there is one, nothing is written."""
     resolved: tuple[MergeResolution, ...] = ()
     """The conflicts that were decided, and how."""
+    unused: tuple[str, ...] = ()
+    """Paths of `resolve`, those with a `*` aside, that no conflict was at."""
     up_to_date: bool = False
     """Ours has all that theirs has: there was nothing to do."""
     fast_forward: bool = False
@@ -77,9 +84,12 @@ class MergeReport(Record):
         """The same without the values of conflicts."""
         return {
             "base": self.base.to_dict(),
+            "bases": [each.to_dict() for each in self.bases],
+            "base_exact": self.base_exact,
             "ours": self.ours.to_dict(),
             "theirs": self.theirs.to_dict(),
             "checkpoint": None if self.checkpoint is None else self.checkpoint.to_dict(),
+            "unused": list(self.unused),
             "up_to_date": self.up_to_date,
             "fast_forward": self.fast_forward,
             "dry_run": self.dry_run,
@@ -111,6 +121,7 @@ def merge(
     Raises:
         ConflictError: The branch moved since its writer saw it.
         NotFoundError: The ref names nothing, or both have nothing in common (`no-common-ancestor`).
+        InvalidInputError: `resolve` has a path that is nowhere, while there are conflicts elsewhere.
     """
     resolver = Resolver(resolve, parts.types)
     meant = wanted.ref
@@ -120,23 +131,27 @@ def merge(
         resolver.begin()
         ours = get_head(reader, owner.id, place.branch)
         if not isinstance(expected, Unset) and expected != ours.id:
-            raise ConflictError.branch_moved(owner.id, place.branch, expected=expected, actual=ours.id)
+            raise _moved(owner.id, place.branch, expected, ours.id)
         theirs = _find(place, reader, meant)
         home = session_of(reader, theirs)
         # A branch may be at another checkpoint in the next round; the one that was meant is this.
         meant = Checkpoint(theirs, home)
-        base = find_meeting(reader, ours, theirs)
-        if base is None:
+        met = find_meeting(reader, ours, theirs)
+        if met is None:
             _refuse_strangers(ours, theirs)
-        sides = _Sides(base, ours, theirs)
+        sides = _Sides(met, ours, theirs)
+        bases = tuple(Checkpoint(each, session_of(reader, each)) for each in met.rows)
         report = MergeReport(
-            base=Checkpoint(base, session_of(reader, base)),
+            base=bases[0],
+            bases=bases,
+            base_exact=met.exact,
             ours=Checkpoint(ours, owner),
             theirs=meant,
             dry_run=wanted.dry_run,
         )
-        if base.id == theirs.id:
-            return None, report._replace(up_to_date=True)
+        if met.rows[0].id == theirs.id:
+            unused = tuple(each.text for each in resolver.unused())
+            return None, report._replace(up_to_date=True, unused=unused)
         message = wanted.message or _told(reader, owner, wanted.ref, theirs)
         return _work_out(reader, place, parts, sides, report, wanted._replace(message=message), resolver)
 
@@ -148,8 +163,19 @@ def merge(
     return done.found if made is None else done.found._replace(checkpoint=Checkpoint(made, done.session))
 
 
+def _moved(session: str, branch: str, expected: CheckpointId | None, actual: CheckpointId) -> ConflictError:
+    """The head is not the one that the Session has seen; nothing of the caller's is lost, unlike with a save."""
+    moved = ConflictError.branch_moved(session, branch, expected=expected, actual=actual)
+    return ConflictError(
+        str(moved),
+        code=moved.code,
+        hint="load() the new head, then merge again: what to merge is in the store, and stays there",
+        **moved.details,
+    )
+
+
 class _Sides(Record):
-    base: CheckpointRow
+    met: Meeting
     ours: CheckpointRow
     theirs: CheckpointRow
 
@@ -172,12 +198,21 @@ def _work_out(
     wanted: Wanted,
     resolver: Resolver,
 ) -> tuple[OperationPlan | None, MergeReport]:
-    base, ours, theirs = (each.root for each in sides)
-    merged = merge_roots(base, ours, theirs, reader.chunks, parts.types, resolver)
+    met, ours = sides.met, sides.ours.root
+    merged = merge_roots(
+        [each.root for each in met.rows],
+        ours,
+        sides.theirs.root,
+        reader.chunks,
+        parts.types,
+        resolver,
+        exact=met.exact,
+    )
     report = report._replace(
         conflicts=merged.conflicts,
         resolved=merged.resolved,
-        fast_forward=sides.base.id == sides.ours.id,
+        unused=merged.unused,
+        fast_forward=met.rows[0].id == sides.ours.id,
     )
     if merged.conflicts:
         return None, report
@@ -218,7 +253,10 @@ def _nothing_left(steps: tuple[PathStep, ...]) -> NoReturn:
 
 
 def _row(place: Place, sides: _Sides, written: _Written, wanted: Wanted) -> CheckpointRow:
-    _, ours, theirs = sides
+    met, ours, theirs = sides
+    told = {"merge_base": met.rows[0].id.hex(), "merged_from": theirs.id.hex()}
+    if theirs.session != place.claim.session:
+        told[FROM_SESSION] = theirs.session
     row = CheckpointRow(
         id=CheckpointId(b""),
         session=place.claim.session,
@@ -231,7 +269,7 @@ def _row(place: Place, sides: _Sides, written: _Written, wanted: Wanted) -> Chec
         status=ours.status,
         step=ours.step,
         message=wanted.message,
-        metadata=jsontext.dump({"merge_base": sides.base.id.hex(), "merged_from": theirs.id.hex()}),
+        metadata=jsontext.dump(told),
         tokens=ours.tokens,
         cost_usd=ours.cost_usd,
         duration_ms=ours.duration_ms,
@@ -266,7 +304,8 @@ def _refuse_strangers(ours: CheckpointRow, theirs: CheckpointRow) -> NoReturn:
     raise NotFoundError(
         f"#{theirs.seq}{where} and #{ours.seq} of session {ours.session!r} have no checkpoint in common",
         code=ErrorCode.NO_COMMON_ANCESTOR,
-        hint="only lines that began as one can be merged: branches of a session, and forks of it in other sessions",
+        hint="only lines that began as one can be merged, branches of a session and forks of it in other sessions, "
+        "while a checkpoint that both come from is there",
         session=ours.session,
         checkpoint=theirs.id.hex(),
     )

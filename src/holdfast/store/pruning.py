@@ -19,7 +19,7 @@ from holdfast.history.oplog import retirement
 from holdfast.history.removal import remove
 from holdfast.history.retention import RetentionPlan, plan
 from holdfast.record import Record
-from holdfast.storage.ports import Backend, Reader
+from holdfast.storage.ports import Reader
 from holdfast.storage.records import BranchRow, CheckpointRow, Claim, Operation, Query, SessionRow
 from holdfast.store.changing import OperationPlan, carry_out
 from holdfast.store.place import Place
@@ -57,17 +57,16 @@ class _Reading(Record):
     """The newest entry of the log of each session that automatic retention takes something from."""
 
 
-def prune(
-    backend: Backend, session: str, branch: str, keep: Keep, *, now: int, dry_run: bool = False
-) -> PruneReport:
+def prune(place: Place, keep: Keep, *, dry_run: bool = False) -> PruneReport:
     """Remove what a policy does not keep from a session, or with `per="agent"` from all sessions of its agent."""
     check_keep(keep)
-    with backend.reader() as reader:
+    session, now = place.claim.session, place.clock()
+    with place.backend.reader() as reader:
         if reader.session(session) is None:
-            missing_head(reader, session, branch)
+            missing_head(reader, session, place.branch)
         reading = _read(reader, session, keep, now, kind="prune")
     if not dry_run:
-        reading = _carry_out(backend, session, keep, reading, now=now, kind="prune")
+        reading = _carry_out(place, keep, reading, now=now, kind="prune")
     decisions = tuple(
         PruneDecision(Checkpoint(each.row, reading.owners[each.row.session]), each.kept, each.reasons)
         for each in reading.plan.decisions
@@ -76,11 +75,12 @@ def prune(
     return PruneReport(len(decisions), len(decisions) - deleted, deleted, decisions, dry_run)
 
 
-def retire(backend: Backend, session: str, keep: Keep, *, now: int) -> tuple[dict[str, list[str]], int]:
+def retire(place: Place, keep: Keep) -> tuple[dict[str, list[str]], int]:
     """Remove for good what a policy does not keep, after a save; what went of which session, and how many are left."""
-    with backend.reader() as reader:
-        reading = _read(reader, session, keep, now, kind="retire")
-    done = _carry_out(backend, session, keep, reading, now=now, kind="retire").plan
+    now = place.clock()
+    with place.backend.reader() as reader:
+        reading = _read(reader, place.claim.session, keep, now, kind="retire")
+    done = _carry_out(place, keep, reading, now=now, kind="retire").plan
     removed: dict[str, list[str]] = {}
     for each in done.decisions:
         if not each.kept:
@@ -144,11 +144,9 @@ def _newest(reader: Reader, session: SessionRow) -> Operation | None:
     return found[-1] if found else None
 
 
-def _carry_out(
-    backend: Backend, session: str, keep: Keep, reading: _Reading, *, now: int, kind: str
-) -> _Reading:
-    """Commit a plan, session by session; what was carried out in the end."""
-    first = reading
+def _carry_out(place: Place, keep: Keep, reading: _Reading, *, now: int, kind: str) -> _Reading:
+    """Commit a plan, session by session, as long as the lease is held; what was carried out in the end."""
+    first, session = reading, place.claim.session
     for name in first.rows:
 
         def work(reader: Reader, owner: SessionRow, name: str = name) -> tuple[OperationPlan | None, None]:
@@ -158,7 +156,7 @@ def _carry_out(
                 reading = _read(reader, session, keep, now, kind=kind)
             return _plan(reading, name, now, kind), None
 
-        carry_out(Place(backend, Claim(name), "main", lambda: now, None), work)
+        carry_out(place._replace(claim=Claim(name), clock=lambda: now), work)
     return first if reading is first else _together(first, reading)
 
 

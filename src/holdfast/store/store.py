@@ -154,7 +154,7 @@ class Store(ArchiveStore):
                 saving raises ConflictError (`lease-lost`).
             export_dir: A folder that gets a file for each save of this object, as `export` would write it; True is
                 `./checkpoints/`. The file goes with its checkpoint. One that cannot be written is a warning.
-            export_format: json.gz, json, or jsonl for one file with a line for each.
+            export_format: json.gz, json, or jsonl for one file with a line for each. Refused without `export_dir`.
         """
         return Session(
             self._parts,

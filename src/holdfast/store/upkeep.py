@@ -21,6 +21,7 @@ from holdfast.storage.ports import Backend
 from holdfast.storage.records import Swept
 from holdfast.store.collecting import collecting
 from holdfast.store.metrics import Metrics
+from holdfast.store.place import Place
 from holdfast.store.progress import silent
 from holdfast.store.pruning import retire
 
@@ -58,15 +59,15 @@ class Upkeep:
         self._paused = False
         _ALL.add(self)
 
-    def after_save(self, session: str, keep: Keep, now: int) -> None:
+    def after_save(self, place: Place, keep: Keep) -> None:
         """Remove what the policy does not keep, and take one step of collecting chunks."""
         try:
-            self._retire(session, keep, now)
+            self._retire(place, keep)
             self._step()
         except HoldfastError as trouble:
             # The checkpoint is saved; that old ones could not be removed must not look as if it were not.
             warnings.warn(
-                f"old checkpoints of session {session!r} stay for now: {trouble}",
+                f"old checkpoints of session {place.claim.session!r} stay for now: {trouble}",
                 HoldfastWarning,
                 stacklevel=callers_level(),
             )
@@ -99,13 +100,14 @@ class Upkeep:
         self._paused = False
         self._turn = threading.Lock()
 
-    def _retire(self, session: str, keep: Keep, now: int) -> None:
+    def _retire(self, place: Place, keep: Keep) -> None:
+        session = place.claim.session
         left = self._saves_left.get(session, 0)
         if left:
             self._saves_left[session] = left - 1
             return
         # Without a lock: each save answers for the cap, and threads of one session settle it by their commits.
-        removed, kept = retire(self._backend, session, keep, now=now)
+        removed, kept = retire(place, keep)
         for each, ids in removed.items():
             self._metrics.removed(each, "retention", ids)
             self._removed += len(ids)

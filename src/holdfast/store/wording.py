@@ -1,7 +1,8 @@
-"""Which words and lines of a text changed, for those above: surfaces do not reach into `objects`."""
+"""Which words and lines of a text changed, and how a path is written: surfaces do not reach into `objects`."""
 
 from __future__ import annotations
 
+from holdfast.objects.diffing.change import path_text
 from holdfast.objects.diffing.words import Lines, Mark, line_marks, word_marks
 
-__all__ = ["Lines", "Mark", "line_marks", "word_marks"]
+__all__ = ["Lines", "Mark", "line_marks", "path_text", "word_marks"]

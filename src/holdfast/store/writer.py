@@ -111,7 +111,8 @@ class Writer:
         if encoded.relies_on is None:
             return encoded
         # Now, and not when it is written: many others may be written before.
-        return encoded._replace(kept_by=self._kept.get(encoded.relies_on))
+        kept_by = self._kept.get(encoded.relies_on)
+        return EncodedState(*encoded[:5], kept_by, encoded.nanoseconds)
 
     def save(
         self,
@@ -169,7 +170,7 @@ class Writer:
                 # First: what retention removes then goes with its file.
                 self.files.after_save(self.place, parts.metrics, saved.row, saved.owner)
             if self.keep is not None:
-                parts.upkeep.after_save(self.claim.session, self.keep, parts.clock())
+                parts.upkeep.after_save(self.place, self.keep)
             row, took = saved.row, encoded.nanoseconds + perf_counter_ns() - began
             parts.metrics.saved(row.trigger, row.status, row.size_bytes, row.stored_bytes, took, saved.forked)
         return Checkpoint(saved.row, saved.owner)

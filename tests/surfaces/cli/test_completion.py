@@ -9,9 +9,11 @@ import subprocess
 import sys
 
 import pytest
-from tests.surfaces.cli.places import place
+from click.shell_completion import BashComplete
+from tests.surfaces.cli.places import on_sqlite, place
 
 import holdfast
+from holdfast.cli import cli
 
 
 @pytest.fixture
@@ -110,6 +112,24 @@ def test_where_nothing_can_be_known_nothing_is_said_or_made(asked, home, line):
 
     assert asked(line) == []
     assert [path.name for path in home.iterdir()] == ["broken.db"]
+
+
+@on_sqlite
+@pytest.mark.usefixtures("home")
+def test_who_pressed_tab_waits_for_a_server_a_tenth_of_what_a_command_does(monkeypatch, run):
+    waits = []
+    opened = holdfast.open
+
+    def noting(*args, timeout=10.0, **options):
+        waits.append(timeout)
+        return opened(*args, timeout=0.01, **options)
+
+    monkeypatch.setattr(holdfast, "open", noting)
+    monkeypatch.setenv("HOLDFAST_STORE", "postgresql://127.0.0.1:1/nobody")
+
+    assert BashComplete(cli, {}, "holdfast", "").get_completions(["show"], "") == []
+    assert run("show").exit_code != 0
+    assert waits == [1.0, 10.0]
 
 
 def test_zsh_and_fish_are_told_what_a_checkpoint_is(process, store):

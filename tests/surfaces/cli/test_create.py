@@ -77,6 +77,7 @@ def test_without_a_state_it_is_a_note_on_the_newest_one(run, session):
     }
 
 
+@pytest.mark.usefixtures("no_store_yet")
 def test_the_first_note_has_an_empty_state_and_says_so(run, home):
     result = run("create", "first")
 

@@ -111,6 +111,7 @@ def test_9_is_damage_and_the_record_can_still_be_read(run, home):
 
 @pytest.mark.parametrize("command", [["list"], ["show"]])
 @pytest.mark.parametrize("where", [(), ("--store", "missing"), ("--store", "missing.db")])
+@pytest.mark.usefixtures("no_store_yet")
 def test_10_is_no_store_and_none_is_made(run, home, command, where):
     result = run(*command, *where)
 

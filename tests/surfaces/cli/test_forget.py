@@ -156,6 +156,7 @@ def test_what_is_not_there_is_4_and_nothing_goes(run, home, words, said):
     assert run("list", "--all-sessions").stdout.count("\n") == 6
 
 
+@pytest.mark.usefixtures("no_store_yet")
 def test_without_a_store_nothing_is_made(run, home):
     assert run("forget", "@", "--confirm", name(home)).exit_code == 10
     assert list(home.iterdir()) == []

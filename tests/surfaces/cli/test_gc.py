@@ -135,6 +135,7 @@ def test_what_cannot_be_meant_is_2(run, words, said):
     assert said in result.stderr
 
 
+@pytest.mark.usefixtures("no_store_yet")
 def test_without_a_store_nothing_is_made(run, home):
     assert run("gc").exit_code == 10
     assert list(home.iterdir()) == []

@@ -27,6 +27,7 @@ def fields(result):
     return dict(line.split("\t") for line in result.stdout.splitlines())
 
 
+@pytest.mark.usefixtures("no_store_yet")
 def test_threads_become_sessions_of_a_store_that_is_made(run, home, source):
     result = run("import-langgraph", source)
 

@@ -57,7 +57,8 @@ def test_conflicts_are_listed_and_nothing_is_written(run, store):
     result = run("merge", "risky")
     assert result.exit_code == 5
     assert result.stdout == "score\tedit/edit\t1\t2\t3\n"
-    error, hint = result.stderr.splitlines()
+    error, hint, code = result.stderr.splitlines()
+    assert code == "code: merge-conflict"
     assert error == "error: 1 conflict between #6 of main and #4 of risky, so nothing was merged"
     assert hint == "hint: --ours or --theirs decides on all of them, --resolve score=theirs on one"
     assert store.session().checkpoint().seq == 6
@@ -157,6 +158,61 @@ def test_people_see_what_was_there_and_what_each_side_made_of_it(terminal, store
     assert {char for char in seen.screen if char != "\n" and not char.isprintable()} == set()
 
 
+def test_no_line_is_wider_than_the_terminal(terminal, store):
+    store.session(branch="safe").save(
+        {f"a long name of number {n}": n for n in range(9)} | {"log": ["x", "s"]}
+    )
+    for args in (["--dry-run", "--theirs"], ["--theirs"], []):
+        seen = terminal("merge", "safe", *args, both=True, COLUMNS="80", NO_COLOR="1")
+        lines = [line.rstrip() for line in seen.screen.splitlines()]
+        assert max(map(len, lines)) <= 80
+        if args:
+            assert lines[0].startswith(
+                "plan: session default, branch main; #7 of safe comes in, both went on"
+            )
+            # What does not fit goes on below, where the words of the plan begin.
+            assert re.match(r" {6}\S", lines[1])
+    assert "it has all of #7 of safe already" in " ".join(lines)
+
+
+@pytest.fixture
+def crosswise(store):
+    """`risky` and main were merged into each other, and main took back what came from it."""
+    session, risky = store.session(), store.session(branch="risky")
+    session.save({"score": 1, "log": ["x"], "notes": {}}, "back to the first")
+    mine = session.checkpoint()
+    session.merge("risky", resolve="theirs")
+    risky.merge(mine, resolve="ours")
+    session.save({**session.load(), "score": 1})
+
+
+def test_where_both_met_is_told_if_there_are_several_places(run, store, crosswise):
+    result = run("merge", "risky")
+    assert result.exit_code == 5
+    assert result.stdout.startswith("score\tedit/edit\t")
+    note, *_ = result.stderr.splitlines()
+    assert note == (
+        "note: both met last at #7 of main and #4 of risky; what these do not agree on is asked about"
+    )
+    told = json.loads(run("merge", "risky", "--json").stdout)
+    assert problems(told, load("merge.schema.json")) == []
+    assert (len(told["plan"]["bases"]), told["plan"]["base_exact"]) == (2, True)
+    assert told["plan"]["bases"][0] == told["plan"]["base"]
+
+
+def test_where_the_place_is_gone_that_is_told(run, store):
+    store.session().merge("safe")
+    store.session(branch="safe").save({"score": 1, "log": ["x", "s", "s2"], "notes": {}})
+    assert run("merge", "safe", "--dry-run").exit_code == 0
+    store.forget("default", "#5", clean=False)
+    result = run("merge", "safe")
+    assert result.exit_code == 5
+    assert "note: where both met last is gone for good, so all that differs is asked about" in result.stderr
+    assert [line.split("\t")[0] for line in result.stdout.splitlines()] == ["score", "log"]
+    told = json.loads(run("merge", "safe", "--theirs", "--json").stdout)
+    assert told["plan"]["base_exact"] is False
+
+
 def test_the_tree_shows_where_lines_meet(run, terminal, store):
     run("merge", "safe")
     seen = terminal("tree", NO_COLOR="1")
@@ -166,3 +222,79 @@ def test_the_tree_shows_where_lines_meet(run, terminal, store):
     assert drawn[0].startswith("@")
     # The line of safe comes out of the merge, and runs down beside main to where it began.
     assert re.match(r"├─[╮┬]", drawn[1]), drawn
+
+
+def test_both_sides_at_once_are_refused(run, store):
+    for args in (["--ours", "--theirs"], ["--theirs", "--ours"]):
+        result = run("merge", "risky", *args)
+        assert result.exit_code == 2
+        assert "--ours excludes --theirs" in result.stderr
+    assert store.session().checkpoint().seq == 6
+
+
+def test_a_rule_for_what_is_nowhere_is_refused(run, store):
+    for more in ([], ["--theirs"]):
+        result = run("merge", "risky", "--resolve", "scroe=ours", *more)
+        assert result.exit_code == 2
+        assert "there is no conflict at 'scroe' to resolve" in result.stderr
+        assert "hint: did you mean score? the conflict is at score" in result.stderr
+    assert store.session().checkpoint().seq == 6
+
+
+def test_a_rule_that_decided_nothing_is_told_and_is_no_failure(run, store):
+    rules = ["--resolve", "log=ours", "--resolve", "beliefs.*=ours"]
+    result = run("merge", "risky", *rules, "--theirs", "--dry-run")
+    assert result.exit_code == 0
+    assert "note: no conflict is at log: --resolve decided nothing there\n" in result.stderr
+    result = run("merge", "risky", *rules)
+    assert result.exit_code == 5
+    assert "note: no conflict is at log: --resolve decided nothing there\n" in result.stderr
+    told = json.loads(run("merge", "risky", *rules, "--json").stdout)
+    assert problems(told, load("merge.schema.json")) == []
+    assert told["unused"] == ["log"]
+    result = run("merge", "safe", "--resolve", "nots=ours", *rules[2:])
+    assert result.exit_code == 0
+    assert (
+        "note: there is no conflict, neither at nots nor elsewhere: --resolve decided nothing there\n"
+        in result.stderr
+    )
+
+
+@pytest.fixture
+def many(store):
+    """Thirty conflicts, with long names and long values."""
+    session = store.session()
+    names = [f"part {number:02} " + "of a very long name " * 6 for number in range(30)]
+    session.save({name: {"text": "base " * 100} for name in names})
+    beside = session.fork(name="many")
+    beside.save({name: {"text": "theirs " * 100} for name in names})
+    session.save({name: {"text": "ours " * 100} for name in names})
+    return names
+
+
+def test_many_conflicts_are_bounded_for_people_and_whole_for_programs(run, terminal, store, many):
+    seen = terminal("merge", "many", both=True, COLUMNS="80", NO_COLOR="1")
+    lines = [line.rstrip() for line in seen.screen.splitlines()]
+    assert seen.exit_code == 5
+    assert max(map(len, lines)) <= 80
+    assert len(lines) < 90
+    assert [line.split()[0] for line in lines[:4]] == ["['part", "base", "ours", "theirs"]
+    # The kind is there, however long the path is.
+    assert lines[0].endswith("…  edit/edit")
+    assert "and 10 more; --json has all of them" in lines
+    assert "--resolve PATH=theirs on one" in " ".join(line.strip() for line in lines)
+    piped = run("merge", "many").stdout.splitlines()
+    assert [line.split("\t")[0] for line in piped] == [f"['{name}'].text" for name in many]
+    told = json.loads(run("merge", "many", "--json").stdout)
+    assert [each["theirs"] for each in told["conflicts"]] == ["theirs " * 100] * 30
+
+
+def test_many_decisions_are_bounded_for_people_and_whole_for_programs(terminal, run, store, many):
+    told = json.loads(run("merge", "many", "--theirs", "--dry-run", "--json").stdout)
+    assert [each["how"] for each in told["resolved"]] == ["theirs"] * 30
+    seen = terminal("merge", "many", "--theirs", both=True, COLUMNS="80", NO_COLOR="1")
+    lines = [line.rstrip() for line in seen.screen.splitlines()]
+    assert seen.exit_code == 0
+    assert max(map(len, lines)) <= 80
+    assert len([line for line in lines if line.endswith("(edit/edit): theirs")]) == 20
+    assert "and 10 more; --json has all of them" in lines

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from tests.surfaces.cli.places import place
 
 import holdfast
@@ -18,6 +19,7 @@ def test_a_sqlite_store_is_up_to_date(run, home):
     assert "up to date" in result.stderr
 
 
+@pytest.mark.usefixtures("no_store_yet")
 def test_without_a_store_it_says_so(run):
     assert run("migrate").exit_code == 10
 

@@ -95,6 +95,7 @@ def test_what_came_from_a_variable_is_left_out(run):
     assert said(result)["hint"] == "holdfast list shows what there is"
 
 
+@pytest.mark.usefixtures("no_store_yet")
 def test_init_elsewhere_says_how_to_go_on_there(run):
     assert "next: holdfast create --store notes.db MESSAGE saves" in run("init", "notes.db").stderr
     assert "next: holdfast create MESSAGE saves" in run("init").stderr

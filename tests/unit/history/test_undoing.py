@@ -148,7 +148,7 @@ def test_what_an_entry_says_is_read_back_as_it_was():
     moves = [Move("main", row.id, None), Move("x", None, row.id)]
     session = SessionRow("s", None, None, created_at=0, last_seq=7, log_count=3, log_tip=b"t" * 32)
     entry = operation(
-        session, "odd", 5, edits=[(row, changed)], moves=moves, made=[row.id], of=3, switch=("main", "x")
+        session, "odd", 5, edits=[(row, changed)], moves=moves, made=[row], of=3, switch=("main", "x")
     )
     data = recorded(entry)
     assert data.edits == [

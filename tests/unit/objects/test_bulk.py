@@ -8,6 +8,8 @@ from typing import Any
 
 import ormsgpack
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from holdfast.objects.bulk import UnaskedError, has_binary
 from holdfast.objects.registry import TypeRegistry
@@ -21,6 +23,35 @@ _AROUND: dict[str, Any] = {
     "in dicts in lists": lambda value: [{"a": [{"b": {"c": value}}]}],
     "in lists in dicts": lambda value: {"a": {"b": [[{"c": value}]]}},
 }
+
+
+_LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary()
+# What is asked about when it is written is not looked into.
+_ASKED_ABOUT = st.sampled_from([(bytearray(b"a"), b"b"), frozenset((b"a",)), {3: b"a"}.items(), object()])
+_VALUES = st.recursive(
+    _LEAVES | st.builds(bytearray, st.binary()) | _ASKED_ABOUT,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def _kinds(value: Any) -> set[type]:
+    """All that is in a value of lists and dicts."""
+    if type(value) not in (list, dict):
+        return {type(value)}
+    inner = value.values() if type(value) is dict else value
+    return set().union(*map(_kinds, inner))
+
+
+@given(st.lists(_VALUES, max_size=5))
+@example([[1], (bytearray(b"a"), b"b")])
+def test_lists_and_dicts_are_looked_into_and_nothing_else(items: list[Any]):
+    kinds = _kinds(items)
+    if bytearray in kinds:
+        with pytest.raises(UnaskedError):
+            has_binary(items, b"\xc4")
+    else:
+        assert has_binary(items, b"\xc4") == (bytes in kinds)
 
 
 def _all(chunks: dict[ChunkHash, bytes], _: Iterable[ChunkHash]) -> dict[ChunkHash, bytes]:

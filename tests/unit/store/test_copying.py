@@ -26,7 +26,7 @@ def make(kind, request, tmp_path, name):
         # Only where it is asked for: it takes a server.
         from holdfast.backends.postgres import PostgresBackend
 
-        place = request.getfixturevalue("postgres_place")
+        place = request.getfixturevalue("postgres_store")
         return PostgresBackend.open(place, durability="process", create=True, timeout=10.0)
     return SqliteBackend.open(tmp_path / f"{name}.db", durability="process", create=True, timeout=5)
 

@@ -14,7 +14,15 @@ import pytest
 import holdfast
 from holdfast.backends.memory import MemoryBackend
 from holdfast.backends.processes import boot_ticks, this_process
-from holdfast.errors import ConflictError, ErrorCode, InvalidInputError, StateError, UnsupportedError
+from holdfast.errors import (
+    ConflictError,
+    ErrorCode,
+    HoldfastWarning,
+    InvalidInputError,
+    StateError,
+    UnsupportedError,
+)
+from holdfast.history.keep import Keep
 from holdfast.storage.leasing import Holder
 from holdfast.testing.faults import Fault, FaultyBackend, failing, io_failed
 
@@ -197,6 +205,7 @@ def test_a_session_writes_while_the_lease_is_held_and_nothing_afterwards(store, 
         (session.fork, ("@", "side")),
         (session.delete, ("@",)),
         (session.clear, ()),
+        (session.prune, (Keep(last=1),)),
     ):
         assert code_of(call, *arguments) is ErrorCode.LEASE_LOST
     assert [each.id for each in store.session("s").log()] == before
@@ -204,6 +213,27 @@ def test_a_session_writes_while_the_lease_is_held_and_nothing_afterwards(store, 
     assert session.load() == {"n": 2}
     assert [each.name for each in session.branches()] == ["main"]
     assert len(session.operations()) == 1
+
+
+def test_a_session_that_prunes_after_each_save_does_so_only_under_its_lease(store, backend, monkeypatch):
+    for n in range(4):
+        store.session("s").save({"n": n})
+    held = store.lease(NAME)
+    session = store.session("s", lease=held, keep=Keep(last=2))
+    commit = backend.commit
+
+    def commit_and_lose(batch):
+        # The lease is lost between the save and what its retention would do.
+        receipt = commit(batch)
+        if batch.checkpoints:
+            take_away(backend)
+        return receipt
+
+    monkeypatch.setattr(backend, "commit", commit_and_lose)
+    with pytest.warns(HoldfastWarning, match="old checkpoints of session 's' stay"):
+        session.save({"n": 4})
+    assert held.lost
+    assert len(list(store.session("s").log())) == 5
 
 
 @pytest.mark.parametrize("on_conflict", ["raise", "fork"])

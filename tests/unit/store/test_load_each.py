@@ -158,7 +158,7 @@ def durable(request, tmp_path):
     """A store that can be damaged, and where it is."""
     place: Any
     if request.param == "postgres":
-        place = request.getfixturevalue("postgres_place")
+        place = request.getfixturevalue("postgres_store")
         store = holdfast.Store(PostgresBackend.open(place, durability="process", create=True, timeout=5.0))
     else:
         place = tmp_path / "store.db"

@@ -278,14 +278,178 @@ def test_a_fork_in_another_session_can_be_merged_back(session, store):
     assert elsewhere.load() == {"a": 2, "b": 2}
 
 
-def test_of_branches_that_were_merged_crosswise_the_newest_meeting_is_taken(session, risky):
-    ours, theirs = session.checkpoint(), risky.checkpoint()
-    session.merge(theirs)
-    risky.merge(ours)
-    assert session.load() == risky.load() | {"log": ["x", "o", "t"]}
-    report = session.merge("risky", resolve="ours")
-    assert report.base.id == max((ours, theirs), key=lambda each: each.created_at).id
-    assert report.checkpoint is not None
+@pytest.fixture
+def crosswise(session):
+    """Two branches that were merged into each other at once: each has seen what the other changed."""
+    session.save({"x": 1, "y": 0, "z": 0})
+    beside = session.fork(name="beside")
+    mine, other = session.save({"x": 2, "y": 0, "z": 0}), beside.save({"x": 1, "y": 9, "z": 0})
+    session.merge(beside.checkpoint())
+    beside.merge(session.checkpoint(mine.id))
+    assert session.load() == beside.load() == {"x": 2, "y": 9, "z": 0}
+    return beside, {mine.id, other.id}
+
+
+def test_branches_that_were_merged_crosswise_met_in_two_places(session, crosswise):
+    _, met = crosswise
+    report = session.merge("beside")
+    assert {each.id for each in report.bases} == met
+    assert report.base.id == report.bases[0].id == report.checkpoint.metadata["merge_base"]
+    assert report.bases[0].created_at > report.bases[1].created_at
+    assert (report.base_exact, report.conflicts) == (True, ())
+    assert session.load() == {"x": 2, "y": 9, "z": 0}
+    assert session.merge("beside").up_to_date
+
+
+@pytest.mark.parametrize("back", [{"x": 1}, {"y": 0}])
+def test_what_one_side_took_back_after_a_crosswise_merge_is_asked_about(session, crosswise, back):
+    (key,) = back
+    session.save({**session.load(), **back})
+    report = session.merge("beside")
+    (conflict,) = report.conflicts
+    assert (conflict.path, conflict.ours) == (key, back[key])
+    assert conflict.theirs == {"x": 2, "y": 9}[key]
+    assert report.checkpoint is None
+    assert session.merge("beside", resolve="ours").checkpoint is not None
+    assert session.load() == {"x": 2, "y": 9, "z": 0} | back
+
+
+def test_what_only_one_side_changed_after_a_crosswise_merge_is_taken(session, crosswise):
+    beside, _ = crosswise
+    beside.save({"x": 2, "y": 9, "z": 7, "new": 1})
+    session.save({"x": 5, "y": 9, "z": 0})
+    report = session.merge("beside")
+    # x was 2 in one of the places where they met, and 1 in the other.
+    assert [each.path for each in report.conflicts] == ["x"]
+    session.merge("beside", resolve={"x": lambda c: c.ours})
+    assert session.load() == {"x": 5, "y": 9, "z": 7, "new": 1}
+
+
+def taken_back(session):
+    """One side took back what it had merged, and then goes on."""
+    session.save({"x": 1, "y": 0})
+    beside = session.fork(name="beside")
+    met = beside.save({"x": 2, "y": 0})
+    made = session.merge("beside").checkpoint
+    beside.save({"x": 2, "y": 5})
+    session.save({"x": 1, "y": 0}, "x taken back")
+    session.save({"x": 1, "y": 0, "n": 1})
+    return beside, met, made
+
+
+def test_retention_leaves_where_branches_meet(session, store):
+    _, met, made = taken_back(session)
+    planned = session.prune(Keep(last=1, per="branch"), dry_run=True)
+    reasons = {each.checkpoint.id: each.reasons for each in planned.decisions if each.kept}
+    assert reasons[met.id] == ("branches meet here",)
+    assert reasons[made.id] == ("leads to where branches meet",)
+    session.prune(Keep(last=1, per="branch"))
+    store.gc(keep_days=0)
+    report = session.merge("beside")
+    assert (report.base.id, report.base_exact) == (met.id, True)
+    assert session.load() == {"x": 1, "y": 5, "n": 1}
+
+
+def test_retention_after_each_save_leaves_it_too(store):
+    session = store.session("kept", keep=Keep(at_most=2))
+    _, met, _ = taken_back(session)
+    for n in range(5):
+        session.save({"x": 1, "y": 0, "n": n})
+    report = session.merge("beside")
+    assert (report.base.id, report.base_exact) == (met.id, True)
+    assert session.load() == {"x": 1, "y": 5, "n": 4}
+    # Once it is merged, nobody needs the old place any more.
+    session.save({"x": 1, "y": 5, "n": 5})
+    with pytest.raises(NotFoundError):
+        session.checkpoint(met.id)
+
+
+def deleted(session, store, met, made):
+    session.delete(met, force=True)
+    store.gc(keep_days=0)
+
+
+def deleted_merge(session, store, met, made):
+    session.delete(made, force=True)
+    store.gc(keep_days=0)
+
+
+def forgotten(session, store, met, made):
+    store.forget("s", met, clean=False)
+
+
+def forgotten_merge(session, store, met, made):
+    store.forget("s", made, clean=False)
+
+
+@pytest.mark.parametrize("lose", [deleted, deleted_merge, forgotten, forgotten_merge])
+@pytest.mark.parametrize("then_prune", [False, True])
+def test_where_the_last_meeting_is_gone_for_good_all_that_differs_is_asked_about(
+    session, store, lose, then_prune
+):
+    beside, met, made = taken_back(session)
+    lose(session, store, met, made)
+    if then_prune:
+        session.prune(Keep(last=1, per="branch"))
+        store.gc(keep_days=0)
+    report = session.merge("beside")
+    assert not report.base_exact
+    assert (report.base.seq, report.checkpoint) == (1, None)
+    assert {each.path for each in report.conflicts} == {"x", "y", "n"}
+    (y,) = (each for each in report.conflicts if each.path == "y")
+    assert (y.base, y.ours, y.theirs, y.kind) == (0, 0, 5, "edit/edit")
+    assert report.to_dict()["base_exact"] is False
+    made = session.merge("beside", resolve={"y": "theirs", "": "ours"}).checkpoint
+    assert session.load() == {"x": 1, "y": 5, "n": 1}
+    # From here on they know where they met.
+    beside.save({"x": 2, "y": 6})
+    again = session.merge("beside")
+    assert (again.base_exact, again.conflicts) == (True, ())
+
+
+def test_what_went_of_a_session_that_another_one_was_forked_from_is_asked_about(session, store):
+    session.save({"x": 1})
+    session.save({"x": 2})
+    elsewhere = session.fork(session="experiment")
+    first = session.merge(elsewhere.checkpoint(), dry_run=True)
+    assert first.base_exact
+    elsewhere.save({"x": 2, "n": 1})
+    made = session.merge(elsewhere.checkpoint()).checkpoint
+    assert made.metadata["from_session"] == "experiment"
+    elsewhere.save({"x": 2, "n": 2})
+    session.save({"x": 1, "n": 1}, "taken back")
+    store.forget("experiment", "@~1", clean=False)
+    report = session.merge(elsewhere.checkpoint())
+    assert not report.base_exact
+    assert {each.path for each in report.conflicts} == {"x", "n"}
+
+
+def test_a_row_that_was_deleted_and_is_no_meeting_leaves_merges_as_they_are(session, store):
+    beside, met, _ = taken_back(session)
+    session.delete("@~1")
+    beside.save({"x": 2, "y": 6})
+    beside.delete("@~1")
+    store.gc(keep_days=0)
+    report = session.merge("beside")
+    assert (report.base.id, report.base_exact, report.conflicts) == (met.id, True, ())
+
+
+def test_a_branch_that_ended_without_a_merge_may_have_met_somewhere_that_is_gone(session, store):
+    session.save({"x": 1, "y": 0})
+    session.save({"x": 2, "y": 0})
+    beside = session.fork(name="beside")
+    kept = beside.save({"x": 2, "y": 5})
+    beside.pin("@")
+    session.delete_branch("beside", force=True)
+    session.save({"x": 1, "y": 0}, "taken back")
+    session.save({"x": 1, "y": 0, "n": 1})
+    session.pin("#1")
+    session.prune(Keep(last=1))
+    store.gc(keep_days=0)
+    session.fork(kept.id, "again")
+    report = session.merge("again")
+    assert (report.base.seq, report.base_exact) == (1, False)
+    assert {each.path for each in report.conflicts} == {"x", "y", "n"}
 
 
 def test_history_that_was_removed_is_passed_through(session, store, risky):

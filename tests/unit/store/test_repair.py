@@ -24,7 +24,7 @@ on_sqlite = pytest.mark.parametrize("path", ["sqlite"], indirect=True)
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def path(request, tmp_path):
-    return request.getfixturevalue("postgres_place") if request.param == "postgres" else tmp_path / "store.db"
+    return request.getfixturevalue("postgres_store") if request.param == "postgres" else tmp_path / "store.db"
 
 
 def contents(store):

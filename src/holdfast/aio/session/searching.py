@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from functools import partial
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Generic, Literal, TypeVar
 
 import anyio.from_thread
 
 from holdfast.aio.session.identity import AsyncSessionIdentity
 from holdfast.aio.thread import in_thread
 from holdfast.history.checkpoint import Checkpoint
+from holdfast.store.searching.findings import Findings
 from holdfast.store.searching.reports import BisectReport, Blame, GrepMatch, PathChange
 from holdfast.store.session import Ref
 
@@ -58,9 +59,9 @@ class AsyncSessionSearching(AsyncSessionIdentity):
         oldest_first: bool = False,
         exact: bool = True,
         limit: int | None = None,
-    ) -> AsyncIterator[PathChange]:
+    ) -> AsyncFindings[PathChange]:
         """See `Session.history_of`: `async for change in s.history_of("score")`."""
-        return _each(
+        return AsyncFindings(
             partial(self._session.history_of, path, ref, oldest_first=oldest_first, exact=exact, limit=limit)
         )
 
@@ -74,9 +75,9 @@ class AsyncSessionSearching(AsyncSessionIdentity):
         ignore_case: bool = False,
         new: bool = False,
         limit: int | None = None,
-    ) -> AsyncIterator[GrepMatch]:
+    ) -> AsyncFindings[GrepMatch]:
         """See `Session.grep`: `async for match in s.grep("rate limit")`."""
-        return _each(
+        return AsyncFindings(
             partial(
                 self._session.grep,
                 pattern,
@@ -90,10 +91,27 @@ class AsyncSessionSearching(AsyncSessionIdentity):
         )
 
 
-async def _each(begin: Callable[[], Iterator[_T]]) -> AsyncIterator[_T]:
-    found = await in_thread(begin)
-    while True:
-        item: Any = await in_thread(partial(next, found, _END))
+class AsyncFindings(AsyncIterator[_T], Generic[_T]):
+    """What a search finds, as it is found. When it is done, `notes` says which states could not be read."""
+
+    def __init__(self, begin: Callable[[], Findings[_T]]) -> None:
+        self._begin = begin
+        self._found: Findings[_T] | None = None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is to be known about what was found so far; see `Findings.notes`."""
+        return () if self._found is None else self._found.notes
+
+    async def __anext__(self) -> _T:
+        """The next one."""
+        if self._found is None:
+            self._found = await in_thread(self._begin)
+        item: Any = await in_thread(partial(next, self._found, _END))
         if item is _END:
-            return
-        yield item
+            raise StopAsyncIteration
+        found: _T = item
+        return found
+
+    async def aclose(self) -> None:
+        """End the search. Nothing is held open between two findings, so that this is never needed."""

@@ -11,12 +11,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
+from itertools import compress, groupby
+from operator import ne
 from typing import Final
 
 Pair = tuple[int, int]
 """A position on the old side and the one on the new side that stands for it."""
 
-_Window = tuple[int, int, int, int]
+Window = tuple[int, int, int, int]
 """Where a part begins and ends on the old side, and on the new side."""
 
 _ROUNDS: Final = 8
@@ -25,9 +27,9 @@ _ROUNDS: Final = 8
 def align(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Pair]:
     """The positions of tokens that are equal, going up on both sides."""
     pairs: list[Pair] = []
-    windows: list[_Window] = [(0, len(old), 0, len(new))]
+    windows: list[Window] = [(0, len(old), 0, len(new))]
     for number in range(_ROUNDS):
-        following: list[_Window] = []
+        following: list[Window] = []
         for window in windows:
             inner = _trim(old, new, window, pairs)
             if inner is None:
@@ -46,7 +48,27 @@ def align(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Pair]:
     return sorted(pairs)
 
 
-def windows_between(pairs: Iterable[Pair], window: _Window) -> list[_Window]:
+def unlike(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Window]:
+    """What lies between the tokens that two sequences have in common, as `align` finds them."""
+    if len(old) == len(new):
+        places = list(compress(range(len(old)), map(ne, old, new)))
+        if len(old) == 1 or {old[at] for at in places}.isdisjoint([new[at] for at in places]):
+            # By far the most common: some were replaced where they stood. What both have is all in its place then.
+            return _runs_of(places)
+    return windows_between(align(old, new), (0, len(old), 0, len(new)))
+
+
+def _runs_of(places: list[int]) -> list[Window]:
+    """Places of both sides, as one window where they follow each other."""
+    found: list[Window] = []
+    for _, run in groupby(enumerate(places), key=lambda pair: pair[1] - pair[0]):
+        (_, first), *rest = run
+        stop = rest[-1][1] + 1 if rest else first + 1
+        found.append((first, stop, first, stop))
+    return found
+
+
+def windows_between(pairs: Iterable[Pair], window: Window) -> list[Window]:
     """What lies between pairs that go up on both sides; those windows that have something on either side."""
     found = []
     old_start, old_stop, new_start, new_stop = window
@@ -79,8 +101,8 @@ def rising(numbers: Sequence[int]) -> list[int]:
 
 
 def _trim(
-    old: Sequence[Hashable], new: Sequence[Hashable], window: _Window, pairs: list[Pair]
-) -> _Window | None:
+    old: Sequence[Hashable], new: Sequence[Hashable], window: Window, pairs: list[Pair]
+) -> Window | None:
     """Take equal ends off a window; None where nothing more can be found in it then."""
     old_start, old_stop, new_start, new_stop = window
     if old_stop - old_start == new_stop - new_start == 1:
@@ -112,7 +134,7 @@ def common_start(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
 
 
 def _anchors(
-    old: Sequence[Hashable], new: Sequence[Hashable], window: _Window, *, numbered: bool
+    old: Sequence[Hashable], new: Sequence[Hashable], window: Window, *, numbered: bool
 ) -> list[Pair]:
     old_start, old_stop, new_start, new_stop = window
     places = _once(old, range(old_start, old_stop), numbered=numbered)

@@ -7,15 +7,20 @@ one. Values are kept as they are encoded, and decoded when somebody looks at the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from typing import Any, Final, Literal
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
 
 from holdfast.objects.codec import decode_value
 from holdfast.objects.registry import TypeRegistry
 from holdfast.record import Record
 
+if TYPE_CHECKING:
+    from holdfast.objects.diffing.encoded import Encoded
+
 Op = Literal["add", "remove", "replace", "move"]
 StepKind = Literal["key", "index", "field", "member", "extra"]
+
+T = TypeVar("T")
 
 _PLAIN_NAME: Final = r"[^\W\d][\w-]*"
 _NO_TYPES: Final = TypeRegistry()
@@ -51,10 +56,10 @@ class Whole:
 
     __slots__ = ("certain", "place", "value")
 
-    def __init__(self, place: Place, value: bytes | None, *, certain: bool) -> None:
+    def __init__(self, place: Place, value: Encoded | None, *, certain: bool) -> None:
         self.place = place
         self.value = value
-        """As it is in the new state, encoded; None where it has not been read."""
+        """As it is in the new state; None where it has not been read."""
         self.certain = certain
         """False for a dict of which not all keys are known: one of them may be `$type`."""
 
@@ -80,14 +85,49 @@ class Place:
         """What leads in tagged JSON from the container to where its parts are: `$value` for a tuple."""
         self.whole = whole
 
-    def chain(self) -> list[Place]:
-        """This place and all that it lies in, outermost first, without the state itself."""
-        found = []
+    def chain(self, last: int | None = None) -> list[Place]:
+        """This place and all that it lies in, outermost first, without the state itself; or only so many of them."""
+        found: list[Place] = []
         place: Place | None = self
-        while place is not None and place.parent is not None:
+        while place is not None and place.parent is not None and len(found) != last:
             found.append(place)
             place = place.parent
         return found[::-1]
+
+    @property
+    def step(self) -> PathStep:
+        """The last step to it: in the new state, or where it is there no more in the old one."""
+        step = self.old if self.new is None else self.new
+        assert step is not None
+        return step
+
+
+class Inherited(Generic[T]):
+    """Something that a place has from what it lies in, found once for each place, however deep they lie.
+
+    Args:
+        first: What the whole state has.
+        passed_on: What a place makes of what the one around it has.
+    """
+
+    def __init__(self, first: T, passed_on: Callable[[T, Place], T]) -> None:
+        self._first = first
+        self._passed_on = passed_on
+        # Kept with its place, whose id is its own as long as it is there.
+        self._known: dict[int, tuple[Place, T]] = {}
+
+    def of(self, place: Place) -> T:
+        """What this place has."""
+        waiting: list[Place] = []
+        here: Place | None = place
+        while here is not None and here.parent is not None and id(here) not in self._known:
+            waiting.append(here)
+            here = here.parent
+        value = self._first if here is None or here.parent is None else self._known[id(here)][1]
+        for each in reversed(waiting):
+            value = self._passed_on(value, each)
+            self._known[id(each)] = (each, value)
+        return value
 
 
 class Change:

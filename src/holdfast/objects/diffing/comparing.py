@@ -22,11 +22,11 @@ from holdfast.objects.diffing.encoded import (
     Large,
     Opened,
     Value,
-    open_value,
+    open_alike,
 )
 from holdfast.objects.diffing.excerpts import excerpts
 from holdfast.objects.diffing.pairing import Paired, pair_items
-from holdfast.objects.diffing.scanning import ARRAY, MAP, head
+from holdfast.objects.diffing.scanning import ARRAY, MAP
 from holdfast.objects.diffing.stretches import Item, Stretch, all_items, differing, items_at_hand, unequal
 from holdfast.objects.joining import join_node
 from holdfast.objects.registry import TypeRegistry
@@ -102,7 +102,7 @@ class Comparison:
             parts = excerpts(old, new, self._read)
             if parts is not None:
                 return iter([Change("replace", place, *parts, self._types)])
-        before, after = Encoded(self._bytes(old)), Encoded(self._bytes(new))
+        before, after = self._encoded(old), self._encoded(new)
         if _kind(before) is not None and _kind(before) == _kind(after):
             # What lies very deep is stored as bytes: only these say that it is a list or a dict.
             return self._inside(place, before, after)
@@ -110,26 +110,26 @@ class Comparison:
 
     def _opened(self, place: Place, old: Encoded, new: Encoded) -> _Found:
         """Two values of which at least one is neither a list nor a dict."""
-        before, after = open_value(old), open_value(new)
+        before, after = open_alike(old, new)
         if before is None or after is None or before.frame != after.frame:
             return iter([Change("replace", place, old.data, new.data, self._types)])
         if before.shape == LIST:
-            return self._row(place, unequal(_items(before), _items(after)), _Way(_index, _INSIDE))
+            return self._row(place, _unequal(before, after), _Way(_index, _INSIDE))
         if before.shape == SET:
-            way = _Way(self._member, whole=Whole(place, new.data, certain=True))
+            way = _Way(self._member, whole=Whole(place, new, certain=True))
             return self._members(place, before, after, way)
         if before.shape == PAIRS:
-            way = _Way(self._decoded_key, whole=Whole(place, new.data, certain=True))
-            return self._mapping(place, unequal(_items(before), _items(after)), way)
+            way = _Way(self._decoded_key, whole=Whole(place, new, certain=True))
+            return self._mapping(place, _unequal(before, after), way)
         assert before.shape == RECORD
         return self._record(place, before, after, new)
 
     def _record(self, place: Place, before: Opened, after: Opened, new: Encoded) -> _Found:
         # Fields of the name $type make their own dict unlike an object of JSON.
         odd = TYPE in before.keys or TYPE in after.keys
-        whole = Whole(place, new.data, certain=True) if odd else None
+        whole = Whole(place, new, certain=True) if odd else None
         way = _Way(lambda item: PathStep("field", item.key), _INSIDE, whole)
-        yield from self._mapping(place, unequal(_items(before), _items(after)), way)
+        yield from self._mapping(place, _unequal(before, after), way)
         assert before.extra is not None
         assert after.extra is not None
         if before.extra.data != after.extra.data:
@@ -205,7 +205,10 @@ class Comparison:
 
     def _bytes(self, value: Value | None) -> bytes:
         assert value is not None
-        return value.data if isinstance(value, Encoded) else join_node(value.node, self._read)
+        return self._encoded(value).data
+
+    def _encoded(self, value: Value) -> Encoded:
+        return value if isinstance(value, Encoded) else Encoded(join_node(value.node, self._read))
 
     def _decoded_key(self, item: Item) -> PathStep:
         return PathStep("key", decode_value(item.key, self._types))
@@ -216,7 +219,7 @@ class Comparison:
     def _unlike_json(self, place: Place, old: Value, new: Value) -> Whole | None:
         """Whether a dict is no object in tagged JSON: one with a key `$type` is written as pairs."""
         if any(self._has_type(side) for side in (old, new)):
-            return Whole(place, self._bytes(new), certain=True)
+            return Whole(place, self._encoded(new), certain=True)
         unread = any(isinstance(side, Large) and side.node.levels for side in (old, new))
         return Whole(place, None, certain=False) if unread and not self._whole else None
 
@@ -225,9 +228,10 @@ class Comparison:
         if isinstance(value, Large) and value.node.levels:
             items = all_items(value, nodes.DICT, self._read) if self._whole else items_at_hand(value)
             return any(item.key == TYPE for item in items)
-        at_hand = [value.data] if isinstance(value, Encoded) else value.node.tail
+        if isinstance(value, Encoded):
+            return TYPE in value.inside().keys
         # Nearly always the word is nowhere in it.
-        if not any(_TYPE_KEY in part for part in at_hand):
+        if not any(_TYPE_KEY in part for part in value.node.tail):
             return False
         return any(item.key == TYPE for item in all_items(value, nodes.DICT, self._read))
 
@@ -236,7 +240,7 @@ def _kind(value: Value) -> int | None:
     """Whether it is a list or a dict that is compared run by run."""
     if isinstance(value, Large):
         return value.node.kind if value.node.kind != nodes.RAW else None
-    return _KINDS.get(head(value.data, 0)[0])
+    return _KINDS.get(value.head()[0])
 
 
 def _index(item: Item) -> PathStep:
@@ -247,12 +251,8 @@ def _key(item: Item) -> PathStep:
     return PathStep("key", item.key)
 
 
-def _items(opened: Opened) -> list[Item]:
-    if not opened.keys:
-        return [Item(at, value) for at, value in enumerate(opened.values)]
-    return [
-        Item(at, value, key) for at, (key, value) in enumerate(zip(opened.keys, opened.values, strict=True))
-    ]
+def _unequal(old: Opened, new: Opened) -> list[Stretch]:
+    return unequal(old.values, new.values, old.keys, new.keys)
 
 
 def _below(place: Place, way: _Way, old: Item | None, new: Item | None) -> Place:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from holdfast.objects.diffing.change import Change, PathStep, path_text
+from holdfast.objects.diffing.change import Change, Inherited, PathStep, path_text
 from holdfast.objects.diffing.patch import Fetch, Operation, operations
 from holdfast.objects.tagged import json_form
 from holdfast.record import Record
@@ -61,8 +61,11 @@ class Diff:
     def stat(self) -> DiffStat:
         """How many changes there are, in all and in each part of the state."""
         counted: dict[tuple[PathStep, ...], list[int]] = {}
+        beginnings: Inherited[tuple[PathStep, ...]] = Inherited(
+            (), lambda steps, place: steps if len(steps) > self.depth else (*steps, place.step)
+        )
         for change in self.changes:
-            part = counted.setdefault(change.steps[: self.depth + 1], [0, 0, 0, 0])
+            part = counted.setdefault(beginnings.of(change.place), [0, 0, 0, 0])
             part[_COLUMNS[change.op]] += 1
         parts = tuple(PartStat(path_text(steps), *counts) for steps, counts in counted.items())
         total = (

@@ -33,7 +33,7 @@ def excerpts(old: Large, new: Large, read: Read) -> tuple[Excerpt, Excerpt] | No
     if any(len(before) == old.node.size or len(after) == new.node.size for _, before, _, after in found):
         return None
     first = next(((before, after) for at, before, new_at, after in found if at == new_at == 0), None)
-    starts = [Encoded(data) for data in first] if first else [_first_piece(old, read)] * 2
+    starts = [Encoded(data) for data in first] if first else [first_piece(old, read)] * 2
     kind = str if all(map(is_text, starts)) else bytes if all(map(is_bytes, starts)) else None
     if kind is None:
         return None
@@ -69,7 +69,7 @@ def _excerpt(parts: list[tuple[int, Any]], value: Large) -> Excerpt:
     return Excerpt(tuple(part for _, part in parts), tuple(at for at, _ in parts), value.node.size)
 
 
-def _first_piece(value: Large, read: Read) -> Encoded:
+def first_piece(value: Large, read: Read) -> Encoded:
     """The beginning of a value, which says what it is."""
     levels = [level for level in value.node.levels if level]
     if not levels:

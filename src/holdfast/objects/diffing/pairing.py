@@ -23,6 +23,7 @@ from holdfast.objects.diffing.encoded import (
     Value,
     is_bytes,
     is_text,
+    may_have_id,
     open_value,
 )
 from holdfast.objects.diffing.stretches import Item, Stretch, items_at_hand
@@ -61,11 +62,14 @@ class _Side:
 
     def identity(self, at: int) -> bytes | None:
         """The `id` of an item, where it has one that can tell it from others."""
+        item = self.items[at].value
+        if isinstance(item, Encoded) and not may_have_id(item):
+            return None
         opened = self.opened(at)
         if opened is None or opened.shape not in (DICT, RECORD) or "id" not in opened.keys:
             return None
         value = opened.values[opened.keys.index("id")]
-        named = is_text(value) or value.data[0] in _NUMBER_MARKS
+        named = is_text(value) or value.mark in _NUMBER_MARKS
         return value.data if named else None
 
 
@@ -132,6 +136,9 @@ def _likely(old: _Side, new: _Side, left: list[int], right: list[int]) -> list[P
     """Pairs of items in one place that are alike enough to be one item, changed."""
     if not left or not right:
         return []
+    if len(left) == len(right) == 1:
+        # By far the most common place, and the depth of a value: nothing in it has to be looked at.
+        return [(left[0], right[0])] if _may_be_one(old, new, left[0], right[0]) else []
     if len(left) * len(right) > _COMPARED:
         pairs = zip(left, right, strict=False)
         return [pair for pair in pairs if _likeness(old, new, *pair) >= _ALIKE]
@@ -164,10 +171,14 @@ def _best(scores: list[list[float]], least: float) -> list[Pair]:
     return pairs
 
 
+def _may_be_one(old: _Side, new: _Side, left: int, right: int) -> bool:
+    """Not if both say who they are: had they said the same, they would not be left."""
+    return old.identity(left) is None or new.identity(right) is None
+
+
 def _likeness(old: _Side, new: _Side, left: int, right: int) -> float:
     """How alike two items are, from 0 (one cannot have become the other) to 1."""
-    if old.identity(left) is not None and new.identity(right) is not None:
-        # Both say who they are, and that they are not the same.
+    if not _may_be_one(old, new, left, right):
         return 0.0
     one, other = old.opened(left), new.opened(right)
     if one is None or other is None:
@@ -175,7 +186,7 @@ def _likeness(old: _Side, new: _Side, left: int, right: int) -> float:
     if one.frame != other.frame:
         return 0.01
     if one.shape == LIST:
-        same = len({each.data for each in one.values} & {each.data for each in other.values})
+        same = len({each.token for each in one.values} & {each.token for each in other.values})
         return 0.25 + 0.75 * same / max(len(one.values), len(other.values), 1)
     before, after = _contents(one), _contents(other)
     common = before.keys() & after.keys()
@@ -183,9 +194,9 @@ def _likeness(old: _Side, new: _Side, left: int, right: int) -> float:
     return 0.1 + (0.3 * len(common) + 0.6 * equal) / max(len(before), len(after), 1)
 
 
-def _contents(opened: Opened) -> dict[Hashable, bytes]:
-    keys = opened.keys or [value.data for value in opened.values]
-    return dict(zip(keys, [value.data for value in opened.values], strict=True))
+def _contents(opened: Opened) -> dict[Hashable, Hashable]:
+    tokens = [value.token for value in opened.values]
+    return dict(zip(opened.keys or tokens, tokens, strict=True))
 
 
 def _scalar_likeness(one: Value, other: Value) -> float:
@@ -210,7 +221,7 @@ def _sort(value: Encoded) -> str:
         return "text"
     if is_bytes(value):
         return "bytes"
-    return "number" if value.data[0] in _NUMBER_MARKS else "other"
+    return "number" if value.mark in _NUMBER_MARKS else "other"
 
 
 def _shared_ends(one: bytes, other: bytes) -> int:

@@ -118,7 +118,7 @@ class _Patch:
 
     def _content(self, whole: Whole) -> Any:
         if whole.value is not None:
-            return decode_value(whole.value, _NO_TYPES)
+            return decode_value(whole.value.data, _NO_TYPES)
         steps = [step for each in whole.place.chain() if (step := each.new) is not None]
         return self._fetch(tuple(steps))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from holdfast.objects.diffing.change import Change, Excerpt, PathStep, path_text
+from holdfast.objects.diffing.change import Change, Excerpt, Inherited, PathStep, Place, path_text
 from holdfast.record import Record
 
 _STATE: Final = "state"
@@ -47,31 +47,83 @@ def _more(count: int) -> str:
     return f", {count:,} more"
 
 
+class _Around(Record):
+    """What is told of a place by what it lies in."""
+
+    depth: int = 0
+    name: str | None = None
+    """Of the last key or field on the way to it: what a list or dict there is called."""
+    list_name: str = ""
+    """The list whose item it is, or lies in; empty where there is none."""
+    item: int = 0
+    """That item: a number that is its own."""
+    field: int = 0
+    """What of the item it is: the same number in each item."""
+
+
+class _Telling:
+    """Finds the words for changes."""
+
+    def __init__(self) -> None:
+        self._around = Inherited(_Around(), self._passed_on)
+        self._fields: dict[tuple[int, str], int] = {}
+
+    def of(self, change: Change) -> _Around:
+        return self._around.of(change.place)
+
+    def holder(self, change: Change) -> str:
+        """The name of the container that a change is in."""
+        parent = change.place.parent
+        name = None if parent is None else self._around.of(parent).name
+        if name is not None:
+            return name
+        return "items" if _is_item(change) else "keys"
+
+    def _passed_on(self, outer: _Around, place: Place) -> _Around:
+        step = place.step
+        inner = outer._replace(depth=outer.depth + 1)
+        above = None if place.parent is None or place.parent.parent is None else place.parent.step
+        if step.kind == "index":
+            if above is None or above.kind not in ("key", "field"):
+                return inner
+            return inner._replace(list_name=_cut(_last_name(above), _NAME), item=id(place))
+        field = self._fields.setdefault((outer.field, path_text([step])), len(self._fields) + 1)
+        name = _cut(_last_name(step), _NAME) if step.kind in ("key", "field") else outer.name
+        return inner._replace(name=name, field=field)
+
+
+def _is_item(change: Change) -> bool:
+    return change.place.parent is not None and change.place.step.kind == "index"
+
+
 def _phrases(changes: Iterable[Change]) -> list[_Phrase]:
+    telling = _Telling()
     came: dict[str, list[int]] = {}
-    inside: dict[tuple[str, str], list[Change]] = {}
+    inside: dict[tuple[str, int], list[Change]] = {}
     moved: dict[str, int] = {}
     rows: set[str] = set()
     found: list[_Phrase] = []
     for change in changes:
-        steps = change.steps
+        around = telling.of(change)
         if change.op == "move":
-            name = _holder(steps)
+            name = telling.holder(change)
             moved[name] = moved.get(name, 0) + 1
-        elif change.op != "replace" and (len(steps) > 1 or (steps and steps[-1].kind == "index")):
-            name = _holder(steps)
+        elif change.op != "replace" and (around.depth > 1 or _is_item(change)):
+            name = telling.holder(change)
             counts = came.setdefault(name, [0, 0])
             counts[change.op == "remove"] += 1
-            if steps[-1].kind == "index":
+            if _is_item(change):
                 rows.add(name)
         elif change.op != "replace":
             sign = "+" if change.op == "add" else "-"
-            found.append(_Phrase(70, f"{sign}{_name(steps)}" if steps else f"{change.op}ed", 1))
+            found.append(_Phrase(70, f"{sign}{_name(change, 1)}" if around.depth else f"{change.op}ed", 1))
         else:
-            inside.setdefault(_owner(steps), []).append(change)
+            # What is in no list stands for itself.
+            what = around.field if around.list_name else -1 - len(inside)
+            inside.setdefault((around.list_name, what), []).append(change)
     found += [_counted(name, *counts, items=name in rows) for name, counts in came.items()]
     for (owner, _), some in inside.items():
-        found += _replaced(owner, some)
+        found += _replaced(owner, [(change, telling.of(change)) for change in some])
     found += [_Phrase(20, f"{_many(count, name)} moved", count) for name, count in moved.items()]
     return found
 
@@ -84,16 +136,15 @@ def _counted(name: str, added: int, removed: int, *, items: bool) -> _Phrase:
     return _Phrase(weight, f"{' '.join(signs)} {word}", added + removed)
 
 
-def _replaced(owner: str, changes: list[Change]) -> list[_Phrase]:
-    if len(changes) > _TOLD_APART and owner:
-        items = len({change.steps[:-1] for change in changes})
+def _replaced(owner: str, changes: list[tuple[Change, _Around]]) -> list[_Phrase]:
+    if len(changes) > _TOLD_APART:
+        items = len({around.item for _, around in changes})
         return [_Phrase(60, f"{_many(items, owner)} changed", len(changes))]
-    return [_one(change) for change in changes]
+    return [_one(change, around.depth) for change, around in changes]
 
 
-def _one(change: Change) -> _Phrase:
-    name = _name(change.steps) or _STATE
-    depth = len(change.steps)
+def _one(change: Change, depth: int) -> _Phrase:
+    name = _name(change, depth) or _STATE
     if change.partial:
         return _Phrase(50 - depth, f"{name} edited", 1)
     old, new = change.old, change.new
@@ -130,43 +181,31 @@ def _is_number(value: Any) -> bool:
 
 def _numbers(old: float, new: float) -> tuple[str, str]:
     """Both as short as they still differ."""
-    if type(old) is int and type(new) is int:
-        return f"{old:,}", f"{new:,}"
-    before, after = f"{old:.4g}", f"{new:.4g}"
-    if before != after:
+    before, after = _number(old), _number(new)
+    if before != after or (type(old) is type(new) and old == new):
         return before, after
-    same = type(old) is type(new) and old == new
-    return (before, after) if same else (repr(old), repr(new))
+    return repr(old), repr(new)
+
+
+def _number(value: float) -> str:
+    if type(value) is int:
+        return f"{value:,}"
+    text = f"{value:.4g}"
+    # 1.0 is not 1; "inf", "nan" and "1e+05" need no more to be told from it.
+    return text if not text.lstrip("-").isdigit() else f"{text}.0"
 
 
 def _kind(value: Any) -> str:
-    return "nothing" if value is None else f"a {type(value).__name__}"
+    name = type(value).__name__
+    return "nothing" if value is None else f"{'an' if name[0] in 'aeioAEIO' else 'a'} {name}"
 
 
-def _holder(steps: Sequence[PathStep]) -> str:
-    """The name of the container that a change is in."""
-    for step in reversed(steps[:-1]):
-        if step.kind in ("key", "field"):
-            return _cut(_last_name(step), _NAME)
-    return "items" if steps and steps[-1].kind == "index" else "keys"
-
-
-def _owner(steps: Sequence[PathStep]) -> tuple[str, str]:
-    """The list whose item a change is in, and what of the item: changes of the same are counted."""
-    for at in range(len(steps) - 1, 0, -1):
-        if steps[at].kind == "index" and steps[at - 1].kind in ("key", "field"):
-            return _cut(_last_name(steps[at - 1]), _NAME), path_text(
-                [step for step in steps if step.kind != "index"]
-            )
-    return "", path_text(steps)
-
-
-def _name(steps: Sequence[PathStep]) -> str:
+def _name(change: Change, depth: int) -> str:
     """The last names of a path: enough to know what is meant."""
-    text = path_text(steps)
-    if len(text) > _NAME:
-        text = path_text(steps[-2:]) if len(steps) > 2 else text
-        text = text.removeprefix(".")
+    # A path of more steps than that is too long, whatever they are.
+    text = path_text(change.steps) if depth <= _NAME else None
+    if text is None or (depth > 2 and len(text) > _NAME):
+        text = path_text([place.step for place in change.place.chain(2)]).removeprefix(".")
     return _cut(text, _NAME)
 
 

@@ -34,8 +34,8 @@ class MergeConflict:
     `kind` is `edit/edit` (both changed it), `edit/remove` (we changed what they removed), `remove/edit` (the other way
     round), `add/add` (both added something else there), `type` (both changed it, and not to the same type) or `order`
     (both put the same things into another order). `path` is where it is in our state, or in theirs where ours has
-    nothing there; `messages[3:5]` is a stretch of a list, and its values are lists. `base`, `ours` and `theirs` are the
-    values, or `ABSENT`.
+    nothing there; `messages[3:5]` is a stretch of a list, and its values are lists, empty where a side has none of it.
+    `base`, `ours` and `theirs` are the values, or `ABSENT`.
     """
 
     __slots__ = ("_decoded", "_types", "_values", "kind", "steps")

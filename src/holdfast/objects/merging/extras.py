@@ -38,7 +38,7 @@ def merge_set_names(
     if found == set(merged):
         return Encoded(_NIL)
     values = [building.text_of(name) for name in sorted(found)]
-    return Encoded(building.map_of({_SET: building.list_of(values, _no_chunks)}, _no_chunks))
+    return building.map_of({_SET: building.list_of(values, _no_chunks)}, _no_chunks)
 
 
 def _names(extra: Encoded, fields: Sequence[str]) -> set[str] | None:
@@ -47,7 +47,7 @@ def _names(extra: Encoded, fields: Sequence[str]) -> set[str] | None:
     opened = open_value(extra)
     if opened is None or opened.shape != DICT or list(opened.keys) != [_SET]:
         return None
-    return {text_of(name) for name in opened.values[0].parts()}
+    return {text_of(name) for name in opened.values[0].inside().values}
 
 
 def _no_chunks(names: Iterable[ChunkHash]) -> dict[ChunkHash, bytes]:

@@ -2,23 +2,24 @@
 
     resolve = None | "ours" | "theirs" | function(conflict) -> value | { pattern: any of these }
 
-A pattern is a path; it stands for what is there and for all that lies in it. `*` is any one step: `beliefs.*`,
-`messages[*].content`. The first pattern that fits decides. A function is asked between two readings of the store, never
+Of the patterns (`patterns`), the first that fits decides. A function is asked between two readings of the store, never
 in the middle of one, and once for each conflict.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from inspect import isawaitable, iscoroutine, iscoroutinefunction
 from typing import Any, Final, Literal
 
 from holdfast.errors import ErrorCode, InvalidInputError
 from holdfast.objects.codec import encode_value
-from holdfast.objects.diffing.change import PathStep, path_text
+from holdfast.objects.diffing.change import path_text
 from holdfast.objects.diffing.encoded import Encoded
 from holdfast.objects.diffing.scanning import ARRAY, head
 from holdfast.objects.merging.conflict import ABSENT, MergeConflict
+from holdfast.objects.merging.patterns import Pattern, parse
 from holdfast.objects.registry import TypeRegistry
 from holdfast.record import Record
 
@@ -26,17 +27,9 @@ Ask = Callable[[MergeConflict], Any]
 Choice = Literal["ours", "theirs"] | Ask | None
 Resolve = Choice | Mapping[str, Choice]
 
-_STEP: Final = re.compile(
-    r"""
-      (?P<dot>\.)? (?P<name>[^.\[\]{}'"]+)
-    | \[ (?P<quote>['"]) (?P<text>.*?) (?P=quote) \]
-    | \[ (?P<index>[^\[\]'"]*) \]
-    | (?P<other>\{ .*? \}) (?=[.\[{]|$)
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-_ANY: Final = "*"
 _NO_ITEMS: Final = b"\x90"
+_ROOT: Final = "state"
+"""What a value that cannot be kept is called, in a message about what is in it."""
 
 
 class Answer(Record):
@@ -53,7 +46,7 @@ class Resolver:
     def __init__(self, resolve: Resolve, types: TypeRegistry) -> None:
         self._types = types
         rules = resolve if isinstance(resolve, Mapping) else {"": resolve}
-        self._rules = [(_pattern(pattern), _checked(choice)) for pattern, choice in rules.items()]
+        self._rules = [(_pattern(text), _checked(choice)) for text, choice in rules.items()]
         self._answers: dict[tuple[Any, ...], Answer | None] = {}
         self.open: list[MergeConflict] = []
         """Conflicts that a function is to be asked about."""
@@ -80,12 +73,25 @@ class Resolver:
             choice = self._choice(conflict)
             assert callable(choice)
             given = choice(conflict)
+            if isawaitable(given):
+                if iscoroutine(given):
+                    # Closed, so that nobody is warned of a coroutine that was never awaited: the error says it.
+                    given.close()
+                raise _awaited()
             self._answers[conflict.key] = None if given is conflict else self._answer(conflict, given)
         return bool(waiting)
 
+    def unused(self, conflicts: Iterable[MergeConflict] = ()) -> list[Pattern]:
+        """The plain paths that none of these conflicts is at, or in."""
+        known = list(conflicts)
+        return [
+            pattern
+            for pattern, _ in self._rules
+            if pattern.is_plain and not any(pattern.fits(each.steps) for each in known)
+        ]
+
     def _choice(self, conflict: MergeConflict) -> Choice:
-        names = [_step_name(step) for step in conflict.steps]
-        return next((choice for pattern, choice in self._rules if _fits(pattern, names)), None)
+        return next((choice for pattern, choice in self._rules if pattern.fits(conflict.steps)), None)
 
     def _answer(self, conflict: MergeConflict, given: Any) -> Answer:
         data = self._encoded(conflict, given)
@@ -102,7 +108,10 @@ class Resolver:
                     f"{conflict.path or 'the whole state'} cannot be left out", "return a value for it"
                 )
             return None
-        data = encode_value(given, self._types)
+        try:
+            data = encode_value(given, self._types)
+        except InvalidInputError as error:
+            raise _at(conflict, error) from error
         if conflict.is_stretch and head(data, 0)[0] != ARRAY:
             raise _bad(
                 f"{conflict.path} is a stretch of a list, and was resolved to a {type(given).__name__}",
@@ -116,7 +125,43 @@ def answered(answer: Answer) -> Encoded | None:
     return None if answer.data is None else Encoded(answer.data)
 
 
+def only_as_a_whole(pattern: Pattern, conflict: MergeConflict) -> InvalidInputError:
+    """A path to decide on is a part of what can only be decided on together."""
+    return InvalidInputError(
+        f"{pattern.text!r:.100} is a part of the conflict at {conflict.path}, which can only be resolved as a whole",
+        code=ErrorCode.BAD_ARGUMENT,
+        hint=f"resolve {conflict.path}, or the list that it is in",
+        argument="resolve",
+        path=pattern.text,
+        conflicts=[conflict.path],
+    )
+
+
+def no_such_place(pattern: Pattern, conflicts: Iterable[MergeConflict]) -> InvalidInputError:
+    """A path to decide on is nowhere: most likely it is another one, misspelled."""
+    from holdfast.settings.near import close_names, did_you_mean
+
+    known = list(conflicts)
+    paths = [each.path or "the whole state" for each in known]
+    shown = ", ".join(each if len(each) <= 60 else f"{each[:57]}..." for each in paths[:5])
+    shown += f" and {len(paths) - 5} more" if len(paths) > 5 else ""
+    starts = (path_text(each.steps[:stop]) for each in known for stop in range(1, len(each.steps) + 1))
+    meant = did_you_mean(close_names(pattern.text, dict.fromkeys(starts)))
+    told = f"the conflict is at {shown}" if len(paths) == 1 else f"the conflicts are at {shown}"
+    return InvalidInputError(
+        f"there is no conflict at {pattern.text!r:.100} to resolve, and neither side has anything there",
+        code=ErrorCode.BAD_ARGUMENT,
+        hint=f"{meant} {told}".strip(),
+        argument="resolve",
+        path=pattern.text,
+        conflicts=paths,
+    )
+
+
 def _checked(choice: Any) -> Choice:
+    # Of a callable object, the method is what was written with or without `async`.
+    if iscoroutinefunction(choice) or iscoroutinefunction(getattr(choice, "__call__", None)):  # noqa: B004
+        raise _awaited()
     if choice is None or choice in ("ours", "theirs") or callable(choice):
         checked: Choice = choice
         return checked
@@ -125,41 +170,30 @@ def _checked(choice: Any) -> Choice:
     )
 
 
-def _pattern(text: Any) -> list[str]:
-    """The steps of a pattern, each as `_step_name` writes it."""
+def _pattern(text: Any) -> Pattern:
     if type(text) is not str:
         raise _bad(
             f"a path to resolve must be a str, not {type(text).__name__}", 'write it like "messages[*]"'
         )
-    names: list[str] = []
-    position = 0
-    while position < len(text):
-        match = _STEP.match(text, position)
-        if match is None or (match["name"] and bool(match["dot"]) == (position == 0)):
-            raise InvalidInputError(
-                f"{text!r:.100} is not a path",
-                code=ErrorCode.BAD_PATH,
-                hint="write it like messages[3], beliefs.b7.confidence, messages[*].content or notes['to do']",
-            )
-        if match["name"] == _ANY or match["index"] == _ANY:
-            names.append(_ANY)
-        elif match["quote"] or match["name"]:
-            names.append(_step_name(PathStep("key", match["text"] if match["quote"] else match["name"])))
-        elif match["index"] is not None:
-            names.append(f"[{match['index']}]")
-        else:
-            names.append(match["other"])
-        position = match.end()
-    return names
+    return parse(text)
 
 
-def _step_name(step: PathStep) -> str:
-    return path_text([step])
+def _awaited() -> InvalidInputError:
+    return _bad(
+        "resolve is a coroutine function, or returns something to await, and this merge is not awaited",
+        "use a plain function, or merge with an AsyncSession: await session.merge(...)",
+    )
 
 
-def _fits(pattern: Sequence[str], names: Sequence[str]) -> bool:
-    return len(pattern) <= len(names) and all(
-        wanted in (_ANY, name) for wanted, name in zip(pattern, names, strict=False)
+def _at(conflict: MergeConflict, error: InvalidInputError) -> InvalidInputError:
+    """The same error, about the place of the conflict."""
+    place = conflict.path or _ROOT
+    inside = str(error.details.get("path", _ROOT))
+    # The value was encoded as if it were a state; in the message, its path stands before a colon or in parentheses.
+    message = re.sub(rf"\b{_ROOT}(?=[\[:)])", lambda _: place, str(error))
+    told = {"path": place + inside.removeprefix(_ROOT), "argument": "resolve"}
+    return InvalidInputError(
+        f"{message}, and resolve returned it", code=error.code, hint=error.hint, **error.details | told
     )
 
 

@@ -1,9 +1,10 @@
 """What becomes of the items of a list: which item is which on both sides, and what stands where in the end.
 
-Items that both sides kept in their place hold the list together. What lies between two of them is a stretch. If only
-one side put something new into a stretch, all of it can be told: what one removed goes, what the other added comes. If
-both did, nobody knows which comes first, and the stretch is a conflict; but what both added at the very end is ours,
-then theirs, with what they have in common once.
+Items that both sides kept in their place hold the list together. What lies between two of them is a gap. If only one
+side put something new into a gap, most of it can be told: what one removed goes, what the other added comes; but items
+that one side replaced by new ones, and the other changed or removed, are a conflict. If both put something there,
+nobody knows which comes first, and the gap is a conflict; but what both added at the very end is ours, then theirs,
+with what they have in common once. What touches each other is one conflict (`outcomes`).
 
 An item that one side moved is merged where it stands now. If both moved the same item, or one moved items and a stretch
 is a conflict, the whole list is one: to decide on a part of it could lose an item that came from another part.
@@ -17,36 +18,14 @@ from typing import Final
 from holdfast.objects.diffing.aligning import align
 from holdfast.objects.diffing.pairing import pair_items
 from holdfast.objects.diffing.stretches import Item, unequal
+from holdfast.objects.merging.outcomes import Appended, Entry, Outcome, Part, Stretch, joined
 from holdfast.record import Record
 
 OURS: Final = 0
 THEIRS: Final = 1
 
-
-class Entry(Record):
-    """One item of the result: where it is in each of the three, as far as it is there."""
-
-    base: int | None
-    ours: int | None
-    theirs: int | None
-
-
-class Stretch(Record):
-    """Items on which both sides disagree: where they begin and end in each of the three."""
-
-    base: tuple[int, int]
-    ours: tuple[int, int]
-    theirs: tuple[int, int]
-
-
-class Appended(Record):
-    """What both added at the end of the list: where that begins on both sides."""
-
-    ours: int
-    theirs: int
-
-
-Outcome = Entry | Stretch | Appended
+Names = Sequence[bytes | None]
+"""The `id` of each item of a row, where it has one."""
 
 
 class _Fate(Record):
@@ -60,20 +39,24 @@ class _Fate(Record):
     """The other way round, for both."""
 
 
-def merge_rows(base: list[Item], ours: list[Item], theirs: list[Item]) -> list[Outcome] | None:
-    """The items of the merged list, in order; None where the list can only be decided on as a whole."""
+def merge_rows(
+    rows: tuple[list[Item], list[Item], list[Item]], names: tuple[Names, Names, Names]
+) -> list[Outcome] | None:
+    """The items of the merged list, in order; None where the list can only be decided on as a whole.
+
+    Args:
+        rows: The items of the common ancestor, of ours and of theirs.
+        names: Their ids.
+    """
+    base, ours, theirs = rows
     fates = (_fate(base, ours), _fate(base, theirs))
     if fates[OURS].moved.keys() & fates[THEIRS].moved.keys():
         return None
-    merging = _Merging((base, ours, theirs), fates)
-    found: list[Outcome] = []
-    for stretch, stable in merging.stretches():
-        found += merging.inside(stretch)
-        if stable is not None:
-            found.append(stable)
-    if any(fate.moved for fate in fates) and any(isinstance(each, Stretch) for each in found):
-        return None
-    return found
+    parts = list(_Merging(rows, names, fates).parts())
+    if not any(fate.moved for fate in fates):
+        return list(joined(parts))
+    found: list[Outcome] = [outcome for part in parts for outcome in part.outcomes]
+    return None if any(isinstance(each, Stretch) for each in found) else found
 
 
 def join_appended(
@@ -103,32 +86,96 @@ def join_appended(
 class _Merging:
     """One list."""
 
-    def __init__(self, rows: tuple[list[Item], list[Item], list[Item]], fates: tuple[_Fate, _Fate]) -> None:
+    def __init__(
+        self,
+        rows: tuple[list[Item], list[Item], list[Item]],
+        names: tuple[Names, Names, Names],
+        fates: tuple[_Fate, _Fate],
+    ) -> None:
         self._base, *self._sides = rows
+        self._base_names, *self._side_names = names
         self._fates = fates
 
-    def stretches(self) -> Iterator[tuple[Stretch, Entry | None]]:
-        """What lies between items that both kept in their place, each with the one that follows it."""
+    def parts(self) -> Iterator[Part]:
+        """The whole list: items that both kept in their place, and what lies between them."""
         ours, theirs = (fate.kept for fate in self._fates)
         at = left = right = 0
         for stop in sorted(ours.keys() & theirs.keys()):
             mine, other = ours[stop], theirs[stop]
-            yield Stretch((at, stop), (left, mine), (right, other)), Entry(stop, mine, other)
+            yield from self._gap(Stretch((at, stop), (left, mine), (right, other)))
+            bond = self._changed(OURS, stop) and self._changed(THEIRS, stop)
             at, left, right = stop + 1, mine + 1, other + 1
+            where = Stretch((stop, at), (mine, left), (other, right))
+            yield Part(where, [Entry(stop, mine, other)], "changed" if bond else "")
         ends = len(self._base), len(self._sides[OURS]), len(self._sides[THEIRS])
-        yield Stretch((at, ends[0]), (left, ends[1]), (right, ends[2])), None
+        yield from self._gap(Stretch((at, ends[0]), (left, ends[1]), (right, ends[2])))
 
-    def inside(self, stretch: Stretch) -> list[Outcome]:
-        """What becomes of a stretch."""
-        ranges = (stretch.ours, stretch.theirs)
-        new = [self._has_new(side, *ranges[side]) for side in (OURS, THEIRS)]
+    def _gap(self, gap: Stretch) -> Iterator[Part]:
+        if not any(start < stop for start, stop in gap):
+            return
+        new = [self._has_new(side, *gap[1 + side]) for side in (OURS, THEIRS)]
         if all(new):
-            return self._both_new(stretch)
-        placed = [each for side in (OURS, THEIRS) for each in self._placed(side, *ranges[side])]
+            outcomes = self._both_new(gap)
+            yield Part(gap, outcomes, "" if isinstance(outcomes[0], Entry) else "put")
+        else:
+            yield from self._one_new(gap, THEIRS if new[THEIRS] else OURS)
+
+    def _one_new(self, gap: Stretch, side: int) -> Iterator[Part]:
+        """A gap into which at most this side put something, cut where that side kept an item."""
+        kept = self._fates[side].kept
+        at, own, across = gap.base[0], gap[1 + side][0], gap[2 - side][0]
+        for stop in [*(at for at in range(*gap.base) if at in kept), gap.base[1]]:
+            own_stop = kept.get(stop, gap[1 + side][1])
+            across_stop = across + len(
+                [each for each in range(at, stop) if each in self._fates[1 - side].kept]
+            )
+            if at < stop or own < own_stop:
+                yield self._hunk(side, (at, stop), (own, own_stop), (across, across_stop))
+            at, own, across = stop, own_stop, across_stop
+            if stop < gap.base[1]:
+                # The other side has it no more, or elsewhere.
+                where = _stretch(side, (at, at + 1), (own, own + 1), (across, across))
+                gone = at not in self._fates[1 - side].moved
+                bond = gone and self._changed(side, at)
+                yield Part(where, self._in_order(where), "changed" if bond else "")
+                at, own = at + 1, own + 1
+
+    def _hunk(self, side: int, base: tuple[int, int], own: tuple[int, int], across: tuple[int, int]) -> Part:
+        """Items that a side removed, and what it put there."""
+        where = _stretch(side, base, own, across)
+        fate, other = self._fates[side], self._fates[1 - side]
+        new = [at for at in range(*own) if at not in fate.origin]
+        removed = [at for at in range(*base) if at not in fate.moved]
+        if not new or not self._is_replaced(side, removed, new):
+            return Part(where, self._in_order(where), "put" if new and base[0] == base[1] else "")
+        if any(
+            at not in other.moved and (at not in other.kept or self._edited(1 - side, at)) for at in removed
+        ):
+            return Part(where, [where], "put")
+        return Part(where, self._in_order(where))
+
+    def _is_replaced(self, side: int, removed: list[int], new: list[int]) -> bool:
+        """Whether new items may stand for removed ones: not if all of them say who they are."""
+        names = self._side_names[side]
+        said = all(self._base_names[at] is not None for at in removed) and all(
+            names[at] is not None for at in new
+        )
+        return bool(removed) and not said
+
+    def _changed(self, side: int, at: int) -> bool:
+        """Whether a side changed an item that is known by nothing but its place."""
+        return self._base_names[at] is None and self._edited(side, at)
+
+    def _edited(self, side: int, at: int) -> bool:
+        now = self._sides[side][self._fates[side].kept[at]]
+        return now.value.token != self._base[at].value.token
+
+    def _in_order(self, where: Stretch) -> list[Entry | Stretch | Appended]:
+        placed = [each for side in (OURS, THEIRS) for each in self._placed(side, *where[1 + side])]
         placed.sort(key=lambda each: each[0])
         return [entry for _, entry in placed]
 
-    def _both_new(self, stretch: Stretch) -> list[Outcome]:
+    def _both_new(self, stretch: Stretch) -> list[Entry | Stretch | Appended]:
         if any(fate.moved for fate in self._fates):
             # What was moved here may have been changed there.
             return [stretch]
@@ -164,8 +211,12 @@ class _Merging:
         return [item.value.token for item in self._sides[side][start:stop]]
 
 
+def _stretch(side: int, base: tuple[int, int], own: tuple[int, int], across: tuple[int, int]) -> Stretch:
+    return Stretch(base, own, across) if side == OURS else Stretch(base, across, own)
+
+
 def _fate(base: list[Item], side: list[Item]) -> _Fate:
-    stretches = unequal(base, side)
+    stretches = unequal([item.value for item in base], [item.value for item in side])
     paired = pair_items(stretches)
     gone = {item.at for stretch in stretches for item in stretch.old}
     come = {item.at for stretch in stretches for item in stretch.new}

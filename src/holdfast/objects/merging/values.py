@@ -7,10 +7,10 @@ is a conflict. Every step waits on a stack of our own, as a generator: states ma
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from typing import Any, Final
 
-from holdfast.objects import nodes, wire
+from holdfast.objects import wire
 from holdfast.objects.codec import decode_value
 from holdfast.objects.diffing.change import PathStep
 from holdfast.objects.diffing.encoded import (
@@ -20,21 +20,19 @@ from holdfast.objects.diffing.encoded import (
     RECORD,
     SET,
     Encoded,
-    Large,
-    Opened,
     Value,
     is_text,
-    open_value,
     text_of,
 )
-from holdfast.objects.diffing.scanning import EXTENSION, head
-from holdfast.objects.diffing.stretches import Item, all_items, items_at_hand
+from holdfast.objects.diffing.stretches import Item
 from holdfast.objects.merging import building
 from holdfast.objects.merging.conflict import ConflictKind, MergeConflict, MergeResolution
 from holdfast.objects.merging.extras import merge_set_names
+from holdfast.objects.merging.opening import Opening, Parts
 from holdfast.objects.merging.ordering import order_keys, order_named
+from holdfast.objects.merging.outcomes import Appended, Contact, Entry, Stretch
 from holdfast.objects.merging.resolving import Resolver, answered
-from holdfast.objects.merging.rows import Appended, Stretch, join_appended, merge_rows
+from holdfast.objects.merging.rows import join_appended, merge_rows
 from holdfast.objects.merging.texts import merge_lines
 from holdfast.objects.registry import TypeRegistry
 from holdfast.objects.verified import Read
@@ -73,16 +71,9 @@ class Three(Record):
     theirs: Value | None
 
 
-class _Parts(Record):
-    """The three sides of a place, taken apart; a base that is not there has no parts."""
-
-    base: Opened
-    ours: Opened
-    theirs: Opened
-
-
 _Work = Generator[Three, Value | None, Value | None]
 _Items = list[Value]
+_Rows = tuple[_Items, _Items, _Items]
 
 
 class Merge:
@@ -96,13 +87,14 @@ class Merge:
 
     def __init__(self, read: Read, types: TypeRegistry, resolver: Resolver) -> None:
         self._read = read
+        self._opening = Opening(read)
         self._types = types
         self._resolver = resolver
         self.conflicts: list[MergeConflict] = []
         """Those that nobody decided on; our side stands in the result."""
         self.resolved: list[MergeResolution] = []
 
-    def run(self, base: Value, ours: Value, theirs: Value) -> Value:
+    def run(self, base: Value | None, ours: Value, theirs: Value) -> Value:
         """The merged value."""
         stack = [self._merged(Three(Spot(), base, ours, theirs))]
         result: Value | None = None
@@ -126,7 +118,7 @@ class Merge:
             return theirs
         if ours is None or theirs is None:
             return self._conflict(three, "remove/edit" if ours is None else "edit/remove")
-        parts = self._opened(base, ours, theirs)
+        parts = self._opening.three(base, ours, theirs)
         if parts is not None:
             return (yield from self._by_parts(three, parts))
         return self._as_wholes(three, base, ours, theirs)
@@ -138,9 +130,11 @@ class Merge:
             return merged
         if base is None:
             return self._conflict(three, "add/add")
-        return self._conflict(three, "edit/edit" if self._sort(ours) == self._sort(theirs) else "type")
+        return self._conflict(
+            three, "edit/edit" if self._opening.sort(ours) == self._opening.sort(theirs) else "type"
+        )
 
-    def _by_parts(self, three: Three, parts: _Parts) -> _Work:
+    def _by_parts(self, three: Three, parts: Parts) -> _Work:
         shape = parts.ours.shape
         if shape == LIST:
             return (yield from self._row(three, parts))
@@ -155,7 +149,7 @@ class Merge:
         return building.mapping_of(parts.ours.frame, found, self._read)
 
     def _mapping(
-        self, spot: Spot, step: Callable[[Any], PathStep], parts: _Parts
+        self, spot: Spot, step: Callable[[Any], PathStep], parts: Parts
     ) -> Generator[Three, Value | None, dict[Any, Value]]:
         base, ours, theirs = (dict(zip(each.keys, each.values, strict=True)) for each in parts)
         found: dict[Any, Value] = {}
@@ -166,7 +160,7 @@ class Merge:
                 found[key] = value
         return found
 
-    def _record(self, three: Three, parts: _Parts) -> _Work:
+    def _record(self, three: Three, parts: Parts) -> _Work:
         fields = yield from self._mapping(three.spot, _field_step, parts)
         base, ours, theirs = (each.extra or Encoded(_NIL) for each in parts)
         extra: Value | None = merge_set_names(
@@ -177,14 +171,14 @@ class Merge:
         assert extra is not None
         return building.record_of(parts.ours.frame, fields, extra, self._read)
 
-    def _set(self, three: Three, parts: _Parts) -> Value | None:
+    def _set(self, three: Three, parts: Parts) -> Value | None:
         base, ours, theirs = ({building.whole(each, self._read) for each in side.values} for side in parts)
         members = (ours | (theirs - base)) - (base - theirs)
         if not _distinct(members):
             return self._conflict(three, _changed(three))
-        return building.set_of(parts.ours.frame, members)
+        return building.set_of(parts.ours.frame, members, self._read)
 
-    def _row(self, three: Three, parts: _Parts) -> _Work:
+    def _row(self, three: Three, parts: Parts) -> _Work:
         frame = parts.ours.frame
         lengths = {len(each.values) for each in parts}
         if frame[0] == wire.TUPLE:
@@ -202,7 +196,7 @@ class Merge:
             values = found
         return building.row_of(frame, values, self._read)
 
-    def _positions(self, spot: Spot, parts: _Parts) -> Generator[Three, Value | None, _Items]:
+    def _positions(self, spot: Spot, parts: Parts) -> Generator[Three, Value | None, _Items]:
         values: _Items = []
         for at, three in enumerate(zip(*(each.values for each in parts), strict=True)):
             value = yield Three(Spot(spot, PathStep("index", at)), *three)
@@ -210,26 +204,51 @@ class Merge:
             values.append(value)
         return values
 
-    def _items(self, spot: Spot, parts: _Parts) -> Generator[Three, Value | None, _Items | None]:
+    def _items(self, spot: Spot, parts: Parts) -> Generator[Three, Value | None, _Items | None]:
         rows = [[Item(at, value) for at, value in enumerate(each.values)] for each in parts]
-        names = [[self._identity(item.value) for item in row] for row in rows]
+        names = [[self._opening.identity(item.value) for item in row] for row in rows]
         if all(None not in row and len(set(row)) == len(row) for row in names):
             return (yield from self._named(spot, rows, names))
-        outcomes = merge_rows(*rows)
+        outcomes = merge_rows((rows[0], rows[1], rows[2]), (names[0], names[1], names[2]))
         if outcomes is None:
             return None
         base, ours, theirs = ([item.value for item in row] for row in rows)
         found: _Items = []
         for each in outcomes:
-            if isinstance(each, Stretch):
-                found += self._stretch(spot, each, (base, ours, theirs))
-            elif isinstance(each, Appended):
-                found += yield from self._appended(spot, each, ours, theirs)
+            if isinstance(each, Contact):
+                found += yield from self._contact(spot, each, (base, ours, theirs))
             else:
-                at = each.ours if each.ours is not None else each.theirs
-                sides = (_at(base, each.base), _at(ours, each.ours), _at(theirs, each.theirs))
-                value = yield Three(Spot(spot, PathStep("index", at)), *sides)
-                found += [] if value is None else [value]
+                found += yield from self._outcome(spot, each, (base, ours, theirs))
+        return found
+
+    def _outcome(
+        self, spot: Spot, each: Entry | Stretch | Appended, rows: _Rows
+    ) -> Generator[Three, Value | None, _Items]:
+        if isinstance(each, Stretch):
+            return self._stretch(spot, each, rows)
+        if isinstance(each, Appended):
+            return (yield from self._appended(spot, each, rows[1], rows[2]))
+        at = each.ours if each.ours is not None else each.theirs
+        value = yield Three(Spot(spot, PathStep("index", at)), *map(_at, rows, each))
+        return [] if value is None else [value]
+
+    def _contact(self, spot: Spot, contact: Contact, rows: _Rows) -> Generator[Three, Value | None, _Items]:
+        """Items that both changed, with what stands beside them: one conflict where an item cannot be merged."""
+        lists: tuple[list[Any], ...] = (self.conflicts, self.resolved, self._resolver.open)
+        before = [len(each) for each in lists]
+        depth = len(spot.steps()) + 1
+        found: _Items = []
+        for each in contact.outcomes:
+            told = len(self.conflicts), len(self.resolved)
+            found += yield from self._outcome(spot, each, rows)
+            new = [*self.conflicts[told[0] :], *(each.conflict for each in self.resolved[told[1] :])]
+            if isinstance(each, Entry) and each.base is not None and any(len(c.steps) == depth for c in new):
+                # A dict or an object is an item of its own, which its place and its likeness tell.
+                if None in each and self._opening.open([rows[0][each.base]]) != [None]:
+                    continue
+                for told_of, number in zip(lists, before, strict=True):
+                    del told_of[number:]
+                return self._stretch(spot, contact.stretch, rows)
         return found
 
     def _named(
@@ -247,7 +266,8 @@ class Merge:
             ]
             place = ours.get(name) or theirs.get(name)
             if place is not None:
-                value = yield Three(Spot(spot, PathStep("index", place.at)), *sides)
+                three = Three(Spot(spot, PathStep("index", place.at)), *sides)
+                value = self._both_added(three) if _is_added(three) else (yield three)
                 found += [] if value is None else [value]
         return found
 
@@ -255,82 +275,38 @@ class Merge:
         self, spot: Spot, each: Appended, ours: _Items, theirs: _Items
     ) -> Generator[Three, Value | None, _Items]:
         mine, other = ours[each.ours :], theirs[each.theirs :]
-        names = [[self._identity(value) or value.token for value in row] for row in (mine, other)]
+        names = [[self._opening.identity(value) or value.token for value in row] for row in (mine, other)]
         found: _Items = []
         for left, right in join_appended(*names):
             at = each.ours + left if left is not None else each.theirs + (right or 0)
-            value = yield Three(Spot(spot, PathStep("index", at)), None, _at(mine, left), _at(other, right))
+            three = Three(Spot(spot, PathStep("index", at)), None, _at(mine, left), _at(other, right))
+            value = self._both_added(three) if _is_added(three) else (yield three)
             found += [] if value is None else [value]
         return found
 
-    def _stretch(self, spot: Spot, stretch: Stretch, rows: Iterable[_Items]) -> _Items:
+    def _both_added(self, three: Three) -> Value | None:
+        """Two new items with one `id`: ids are often counted, so that it says nothing of their being one."""
+        return self._conflict(three, "add/add")
+
+    def _stretch(self, spot: Spot, stretch: Stretch, rows: _Rows) -> _Items:
         parts = [row[slice(*ends)] for row, ends in zip(rows, stretch, strict=True)]
         start, stop = stretch.ours
         place = Spot(spot, PathStep("index", f"{start}:{stop}"))
         lists = (building.list_of(part, self._read) for part in parts)
-        decided = self._conflict(Three(place, *lists), "edit/edit" if parts[0] else "add/add")
+        decided = self._conflict(Three(place, *lists), _kind_of(*map(bool, parts)))
         assert isinstance(decided, Encoded)
-        return [*decided.parts()]
+        return [*decided.inside().values]
 
     def _text(self, base: Value | None, ours: Value, theirs: Value) -> Value | None:
         """Texts of several lines, where both sides changed others; None where it is anything else."""
         if base is None:
             return None
-        three = [self._whole(each) for each in (base, ours, theirs)]
+        three = [self._opening.whole(each) for each in (base, ours, theirs)]
         if not all(map(is_text, three)):
             return None
         texts = [text_of(each) for each in three]
         merged = merge_lines(*texts) if "\n" in texts[0] else None
         return None if merged is None else building.text_of(merged)
-
-    def _opened(self, base: Value | None, ours: Value, theirs: Value) -> _Parts | None:
-        """The three taken apart; None where they are not containers of one kind."""
-        three = [self._open(each) for each in (base, ours, theirs) if each is not None]
-        if all(each is not None and each.frame in _DICTS for each in three) and len({*_frames(three)}) > 1:
-            # With one key that is no text, a dict is encoded in another way; it is still a dict.
-            three = [each and _by_encoded_keys(each) for each in three]
-        opened = [each for each in three if each is not None]
-        if len(opened) < len(three) or len({*_frames(opened)}) > 1:
-            return None
-        first = opened[0]
-        return _Parts(*([] if base is not None else [Opened(first.shape, first.frame, [])]), *opened)
-
-    def _open(self, value: Value) -> Opened | None:
-        if isinstance(value, Large) and value.node.kind != nodes.RAW:
-            items = all_items(value, value.node.kind, self._read)
-            values: list[Any] = [item.value for item in items]
-            if value.node.kind == nodes.LIST:
-                return Opened(LIST, (LIST,), values)
-            return Opened(DICT, (DICT,), values, [item.key for item in items])
-        return open_value(self._whole(value))
-
-    def _whole(self, value: Value) -> Encoded:
-        # The same object where there is one: it knows what was found out when something around it was opened.
-        return value if isinstance(value, Encoded) else Encoded(building.whole(value, self._read))
-
-    def _identity(self, value: Value) -> bytes | None:
-        """The `id` of an item, where it has one that can tell it from others."""
-        if isinstance(value, Large):
-            # The end of a large dict is at hand, and is looked at before the rest is read.
-            is_dict = value.node.kind == nodes.DICT
-            found = [item.value for item in items_at_hand(value) if item.key == "id"] if is_dict else []
-            if found:
-                return _as_name(found[0])
-        opened = self._open(value)
-        if opened is None or opened.shape not in (DICT, RECORD) or "id" not in opened.keys:
-            return None
-        return _as_name(opened.values[opened.keys.index("id")])
-
-    def _sort(self, value: Value) -> Any:
-        """What a value is, as far as it matters to whoever looks at a conflict: its type."""
-        if isinstance(value, Large) and value.node.kind != nodes.RAW:
-            return type({nodes.LIST: [], nodes.DICT: {}}[value.node.kind])
-        data = building.whole(value, self._read)
-        kind, _, content = head(data, 0)
-        if kind == EXTENSION:
-            opened = open_value(Encoded(data))
-            return data[content - 1], opened and opened.frame[:2]
-        return type(decode_value(data, _NO_TYPES))
 
     def _pair_step(self, key: bytes) -> PathStep:
         return PathStep("key", decode_value(key, self._types))
@@ -344,11 +320,15 @@ class Merge:
             return three.ours
         if ours == base:
             return three.theirs
-        conflict = MergeConflict(kind, three.spot.steps(), (base, ours, theirs), self._types)
+        return self._ask(
+            MergeConflict(kind, three.spot.steps(), (base, ours, theirs), self._types), three.ours
+        )
+
+    def _ask(self, conflict: MergeConflict, ours: Value | None) -> Value | None:
         answer = self._resolver.decide(conflict)
         if answer is None:
             self.conflicts.append(conflict)
-            return three.ours
+            return ours
         self.resolved.append(MergeResolution(conflict, answer.how))
         return answered(answer)
 
@@ -359,31 +339,24 @@ def _same(one: Value | None, other: Value | None) -> bool:
     return one.token == other.token
 
 
-def _frames(opened: Iterable[Opened | None]) -> Iterator[tuple[Any, ...]]:
-    return (each.frame for each in opened if each is not None)
-
-
-def _by_encoded_keys(opened: Opened) -> Opened:
-    if opened.shape == PAIRS:
-        return opened
-    keys = [building.text_of(key).data for key in opened.keys]
-    return Opened(PAIRS, (wire.PAIRS,), opened.values, keys)
+def _is_added(three: Three) -> bool:
+    return three.base is None and three.ours is not None and three.theirs is not None
 
 
 def _changed(three: Three) -> ConflictKind:
     return "add/add" if three.base is None else "edit/edit"
 
 
+def _kind_of(base: bool, ours: bool, theirs: bool) -> ConflictKind:  # noqa: FBT001 - what there is of a stretch
+    if not base:
+        return "add/add"
+    if ours and theirs:
+        return "edit/edit"
+    return "edit/remove" if ours else "remove/edit"
+
+
 def _at(row: _Items, at: int | None) -> Value | None:
     return None if at is None else row[at]
-
-
-def _as_name(value: Value) -> bytes | None:
-    if not isinstance(value, Encoded):
-        return None
-    mark = value.data[0]
-    is_number = mark < 0x80 or 0xCA <= mark <= 0xD3 or mark >= 0xE0
-    return value.data if is_number or is_text(value) else None
 
 
 def _distinct(encoded: Iterable[bytes]) -> bool:

@@ -28,6 +28,8 @@ CHECKPOINT: Final = "holdfast-checkpoint"
 SESSION: Final = "holdfast-session"
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+LATEST: Final = (datetime(9999, 12, 31, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
+"""Microseconds. What is saved next is younger, and has to be a datetime too: the last day is left for that."""
 _ID: Final = re.compile("[0-9a-f]{64}")
 _NONCE: Final = re.compile("(?:[0-9a-f]{2}){1,64}")
 
@@ -66,7 +68,7 @@ def envelope_of(row: CheckpointRow, owner: SessionRow) -> dict[str, Any]:
         "app_version": row.app_version,
         "branch": row.branch,
         "cost_usd": row.cost_usd,
-        "created_at": moment(row.created_at).isoformat(timespec="microseconds"),
+        "created_at": time_text(row.created_at),
         "duration_ms": row.duration_ms,
         "edited_message": row.edited_message,
         "format": CHECKPOINT,
@@ -105,6 +107,11 @@ def header_of(header: SessionHeader) -> dict[str, Any]:
         "version": VERSION,
     }
     return made | {"seal": seal_of(made)}
+
+
+def time_text(microseconds: int) -> str:
+    """A time as an envelope has it."""
+    return moment(microseconds).isoformat(timespec="microseconds")
 
 
 def seal_of(envelope: Mapping[str, Any]) -> str:
@@ -272,12 +279,18 @@ class _Fields:
         return bytes.fromhex(text)
 
     def time(self, name: str) -> int:
+        text = self.checked(name, lambda each: check_text(each, name))
         try:
-            when = datetime.fromisoformat(check_text(self._data[name], name))
-            since = when - _EPOCH
+            since = (datetime.fromisoformat(text) - _EPOCH) // timedelta(microseconds=1)
+            # A legal text may name a moment that no datetime in UTC is.
+            again = time_text(since)
         except (ValueError, TypeError, OverflowError) as error:
-            raise self._bad(name, f"is no time with a zone: {self._data[name]!r:.40}") from error
-        return since // timedelta(microseconds=1)
+            raise self._bad(name, f"is no time with a zone: {text!r:.60}") from error
+        if again != text:
+            raise self._bad(name, f"is not written as a time in UTC: {text!r:.60}")
+        if since > LATEST:
+            raise self._bad(name, f"is too late to save anything after it: {text!r:.60}")
+        return since
 
     def _bad(self, name: str, why: str) -> InvalidInputError:
         return malformed(self._where, "bad-field", f"its {name!r} {why}")

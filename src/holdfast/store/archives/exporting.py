@@ -2,12 +2,13 @@
 
 What is to be written is chosen in one view of the store; states are read in pages (`loading.StatePages`), each written
 and let go before the next, so that memory holds the largest of them and no more. A file appears whole or not at all: it
-is written beside its place and renamed. Only JSON Lines grow in place, a line at a time.
+is written beside its place and renamed. Only JSON Lines grow in place, a line at a time (`lines.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -21,7 +22,10 @@ from holdfast.record import Record
 from holdfast.storage.ports import Reader
 from holdfast.storage.records import CheckpointRow, Query, SessionRow
 from holdfast.store.archives.envelope import SessionHeader
-from holdfast.store.archives.files import Appended, Replaced, check_free, file_name, joined, lines_in
+from holdfast.store.archives.files import Replaced, check_free, file_path, joined
+from holdfast.store.archives.lines import JsonLines
+from holdfast.store.archives.locking import locked
+from holdfast.store.archives.packing import gzipped
 from holdfast.store.archives.report import ExportReport
 from holdfast.store.archives.writing import checkpoint_text, header_text
 from holdfast.store.loading import EachState, StatePages
@@ -70,7 +74,7 @@ def export(
                 "give a folder (a path that ends with /), or a .jsonl file",
             )
         return _to_file(place, chosen, path, zipped=kind.endswith(".gz"), force=force)
-    if session or kind == "jsonl.gz":
+    if session or force or kind == "jsonl.gz":
         return _to_file(place, chosen, path, zipped=kind.endswith(".gz"), force=force, one_line=True)
     return append(place, chosen.rows, chosen.owner, path)
 
@@ -83,10 +87,11 @@ def export_to_folder(
     names: list[str] = []
     size = written = 0
     for row, state in _states(place, rows, owner):
-        path = folder / file_name(folder, row, kind)
+        name = partial(file_path, folder, row, kind)
         text = checkpoint_text(row, owner, state, one_line=False)
-        done = Replaced(path, zipped=kind.endswith(".gz")).write(text, only_if_new=True)
-        names.append(str(path))
+        file = Replaced(name(), zipped=kind.endswith(".gz"), chosen=name)
+        done = file.write(text, only_if_new=True)
+        names.append(str(file.path))
         size += done.bytes
         written += done.bytes > 0
     return ExportReport(written, tuple(names), size)
@@ -104,33 +109,53 @@ def append(
         path: The file, made where there is none.
         known: The caller knows that none of them is in the file.
     """
-    there = set() if known else {each.id for each in lines_in(path)}
+    file = JsonLines(path)
+    there = set() if known else file.ids()
     new = tuple(row for row in rows if row.id.hex() not in there)
-    size = 0
-    with Appended(path) as file:
-        for row, state in _states(place, new, owner):
-            size += file.add(checkpoint_text(row, owner, state, one_line=True))
-    return ExportReport(len(new), (str(path),), size)
+    size = added = 0
+    for row, state in _states(place, new, owner):
+        text = checkpoint_text(row, owner, state, one_line=True)
+        done = file.add(text, unless=None if known else row.id.hex())
+        size += done
+        added += done > 0
+    file.sync()
+    return ExportReport(added, (str(path),), size)
 
 
 def _to_file(
     place: Place, chosen: _Chosen, path: Path, *, zipped: bool, force: bool, one_line: bool = False
 ) -> ExportReport:
     check_free(path, force=force)
-    done = Replaced(path, zipped=zipped).write(_text(place, chosen, one_line=one_line))
+    text = _text(place, chosen, one_line=one_line)
+    file = Replaced(path, zipped=zipped and not one_line)
+    if zipped and one_line:
+        done = file.write_bytes(gzipped(text), renaming=_taking(path, force=force))
+    else:
+        done = file.write(text, renaming=_taking(path, force=force))
     return ExportReport(len(chosen.rows), (str(path),), done.bytes)
+
+
+@contextmanager
+def _taking(path: Path, *, force: bool) -> Iterator[None]:
+    """Take a place that is still free, or that is to be written over; nobody adds lines to what was there meanwhile."""
+    # Lines are added to no other file, and not every file system has locks.
+    with locked(path) if path.suffix == ".jsonl" else nullcontext():
+        # It took a while since this was asked first.
+        check_free(path, force=force)
+        yield
 
 
 def _to_page(place: Place, chosen: _Chosen, path: Path, *, force: bool) -> ExportReport:
     # Only a page needs it, and what it takes to compare states.
-    from holdfast.store.archives.page import page_text
+    from holdfast.store.archives.page import MOST, page_text
 
     check_free(path, force=force)
     with place.backend.reader() as reader:
         heads = {each.name: each.head for each in reader.branches(chosen.owner.id)}
-    rows = sorted(chosen.rows, key=lambda row: row.seq, reverse=True)
-    text = page_text(place, chosen.owner, heads, _states(place, rows, chosen.owner))
-    done = Replaced(path, zipped=False).write(text)
+    newest = sorted(chosen.rows, key=lambda row: row.seq, reverse=True)
+    rows, left_out = newest[:MOST], len(newest[MOST:])
+    text = page_text(place, chosen.owner, heads, rows, _states(place, rows, chosen.owner), left_out)
+    done = Replaced(path, zipped=False).write(text, renaming=_taking(path, force=force))
     return ExportReport(len(rows), (str(path),), done.bytes)
 
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import errno
 import gzip
-import json
 import os
 import re
 import secrets
-import warnings
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+import stat
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Any, BinaryIO, Final, NamedTuple, Self
+from typing import BinaryIO, Final, NamedTuple
 
-from holdfast.errors import BackendError, ErrorCode, HoldfastWarning, InvalidInputError
+from holdfast.errors import BackendError, ErrorCode, InvalidInputError
 from holdfast.history.checkpoint import moment
 from holdfast.storage.records import CheckpointRow
 
@@ -26,6 +25,9 @@ _DIGITS: Final = (4, 8, 16, 64)
 # A line break and two spaces: what lies deeper stands further right, and no text has a line break of its own.
 _ID: Final = re.compile(rb'\n  "id": "([0-9a-f]{64})"')
 _SESSION: Final = re.compile(rb'\n  "session": ("(?:[^"\\]|\\.)*+")')
+_GZIP: Final = b"\x1f\x8b"
+_LOOKS: Final = (1 << 16, 4 << 20)
+"""Bytes; the second look is for what has long metadata."""
 
 
 class Written(NamedTuple):
@@ -35,54 +37,46 @@ class Written(NamedTuple):
     """0 where it was there already, with the same content."""
 
 
-class Marked(NamedTuple):
-    """A checkpoint in a file."""
-
-    id: str
-    start: int
-    end: int
-
-
-def file_name(folder: Path, row: CheckpointRow, kind: str) -> str:
-    """What the file of a checkpoint is called: with four digits of its id, and more where another one has that name."""
+def file_path(folder: Path, row: CheckpointRow, kind: str) -> Path:
+    """Where the file of a checkpoint goes: with four digits of its id, and more where another one has that name."""
     when = moment(row.created_at).strftime("%Y%m%d-%H%M%S")
-    names = [f"{when}-{row.id.hex()[:digits]}.{kind}" for digits in _DIGITS]
-    return next((name for name in names if id_in(folder / name) in (None, row.id.hex())), names[-1])
+    paths = [folder / f"{when}-{row.id.hex()[:digits]}.{kind}" for digits in _DIGITS]
+    return next((path for path in paths if id_in(path) in (None, row.id.hex())), paths[-1])
 
 
 def id_in(path: Path) -> str | None:
     """The id of the checkpoint in a file; None where there is no file, and nothing where it has none."""
-    try:
-        with path.open("rb") as stream:
-            data = _start(stream)
-    except OSError:
-        return None
-    found = _ID.search(data)
-    return found[1].decode() if found else ""
+    found = _field(path, _ID)
+    return None if found is None else found.decode()
 
 
 def session_in(path: Path) -> bytes | None:
     """The session of the checkpoint in a file, as its JSON text."""
+    return _field(path, _SESSION)
+
+
+def _field(path: Path, pattern: re.Pattern[bytes]) -> bytes | None:
+    """What stands in a field of a file; long metadata may stand before it, and a long state behind."""
     try:
         with path.open("rb") as stream:
-            found = _SESSION.search(_start(stream))
-    except OSError:
-        return None
-    return found[1] if found else None
-
-
-def _start(stream: BinaryIO) -> bytes:
-    """So much of a file that the id is in it; long metadata may stand before."""
-    most = 4 << 20
-    try:
-        if stream.read(2) == b"\x1f\x8b":
+            zipped = stream.read(len(_GZIP)) == _GZIP
             stream.seek(0)
-            with gzip.GzipFile(fileobj=stream) as unpacked:
-                return unpacked.read(most)
-    except (EOFError, OSError, ValueError):
+            return _search(gzip.GzipFile(fileobj=stream) if zipped else stream, pattern)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, EOFError, zlib.error):
+        # There is something, and it is none of ours.
         return b""
-    stream.seek(0)
-    return stream.read(most)
+
+
+def _search(stream: BinaryIO | gzip.GzipFile, pattern: re.Pattern[bytes]) -> bytes:
+    data = b""
+    for size in _LOOKS:
+        data += stream.read(size)
+        found = pattern.search(data)
+        if found is not None:
+            return bytes(found[1])
+    return b""
 
 
 def check_free(path: Path, *, force: bool) -> None:
@@ -97,21 +91,55 @@ def check_free(path: Path, *, force: bool) -> None:
 
 
 class Replaced:
-    """A file that appears whole: it is written beside its place, synced, and renamed."""
+    """A file that appears whole: it is written beside its place, synced, and renamed.
 
-    def __init__(self, path: Path, *, zipped: bool) -> None:
+    Args:
+        path: Its place.
+        zipped: Whether it is compressed.
+        chosen: Gives the place anew. With it, the file takes the place of nothing that came there in between.
+    """
+
+    def __init__(self, path: Path, *, zipped: bool, chosen: Callable[[], Path] | None = None) -> None:
         self._path = path
         self._zipped = zipped
+        self._chosen = chosen
 
-    def write(self, text: Iterable[str], *, only_if_new: bool = False) -> Written:
-        """Write the text, in UTF-8; with `only_if_new`, a file that has the same bytes is left alone."""
-        with _explained(self._path):
+    @property
+    def path(self) -> Path:
+        """Where it is."""
+        return self._path
+
+    def write(
+        self,
+        text: Iterable[str],
+        *,
+        only_if_new: bool = False,
+        renaming: AbstractContextManager[None] | None = None,
+    ) -> Written:
+        """Write the text, in UTF-8.
+
+        Args:
+            text: What to write.
+            only_if_new: Leave a file alone that has the same bytes.
+            renaming: What to be in when it takes the place of what is there; until then that has not been touched.
+        """
+        return self.write_bytes(joined(text), only_if_new=only_if_new, renaming=renaming)
+
+    def write_bytes(
+        self,
+        pieces: Iterable[bytes],
+        *,
+        only_if_new: bool = False,
+        renaming: AbstractContextManager[None] | None = None,
+    ) -> Written:
+        """The same for bytes."""
+        with explained(self._path):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             # With a dot, so that nobody takes it for an archive before it is one.
             beside = self._path.with_name(f".{self._path.name[:40]}.{secrets.token_hex(8)}")
             try:
                 with beside.open("xb") as stream:
-                    self._fill(stream, text)
+                    self._fill(stream, pieces)
                     size = stream.tell()
                     stream.flush()
                     if only_if_new and _same(self._path, beside):
@@ -119,7 +147,11 @@ class Replaced:
                         return Written(0)
                     # Before the rename: a power cut must not leave a name without content.
                     os.fsync(stream.fileno())
-                beside.replace(self._path)
+                with renaming or nullcontext():
+                    # Who may read it stays as it was.
+                    with suppress(OSError):
+                        beside.chmod(stat.S_IMODE(self._path.stat().st_mode))
+                    self._put(beside)
             except BaseException:
                 # Whatever it was: nothing half written is left behind.
                 with suppress(OSError):
@@ -128,86 +160,32 @@ class Replaced:
             sync_folder(self._path.parent)
         return Written(size)
 
-    def _fill(self, stream: BinaryIO, text: Iterable[str]) -> None:
+    def _put(self, beside: Path) -> None:
+        while self._chosen is not None:
+            self._path = self._chosen()
+            if self._path.exists():
+                # Of the same checkpoint: any other would have had the name chosen differently.
+                break
+            try:
+                # Unlike a rename, it fails where somebody was faster.
+                os.link(beside, self._path)
+            except FileExistsError:
+                continue
+            except OSError:
+                # There are file systems without links.
+                break
+            beside.unlink()
+            return
+        beside.replace(self._path)
+
+    def _fill(self, stream: BinaryIO, pieces: Iterable[bytes]) -> None:
         if not self._zipped:
-            stream.writelines(joined(text))
+            stream.writelines(pieces)
             return
         # No time and no name in it: the same checkpoint is the same file.
         with gzip.GzipFile(filename="", mode="wb", fileobj=stream, compresslevel=6, mtime=0) as packed:
-            for piece in joined(text):
+            for piece in pieces:
                 packed.write(piece)
-
-
-class Appended:
-    """A file that grows by lines; what a crash left of half a line goes first."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __enter__(self) -> Self:
-        with _explained(self._path):
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._stream: Any = open(self._path, "ab+", buffering=0)  # noqa: PTH123 - closed below
-            self._cut_half_line()
-        return self
-
-    def add(self, text: Iterable[str]) -> int:
-        """Write one line; how many bytes that were."""
-        line = b"".join(joined(text))
-        with _explained(self._path):
-            # In one call: what another process appends meanwhile comes before or after, not between.
-            view = memoryview(line)
-            while view:
-                view = view[self._stream.write(view) :]
-        return len(line)
-
-    def _cut_half_line(self) -> None:
-        end = self._stream.seek(0, os.SEEK_END)
-        at = end
-        while at:
-            start = max(0, at - 65536)
-            self._stream.seek(start)
-            found = self._stream.read(at - start).rfind(b"\n")
-            at = start + found + 1 if found >= 0 else start
-            if found >= 0:
-                break
-        if at < end:
-            warnings.warn(
-                f"{self._path} ended in the middle of a line, which was cut off",
-                HoldfastWarning,
-                stacklevel=2,
-            )
-            self._stream.truncate(at)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        with _explained(self._path):
-            os.fsync(self._stream.fileno())
-        self._stream.close()
-
-
-def lines_in(path: Path) -> Iterator[Marked]:
-    """The checkpoints of a file of JSON Lines: their ids and places; none where there is no file."""
-    try:
-        stream = path.open("rb")
-    except FileNotFoundError:
-        return
-    with stream, _explained(path):
-        start = 0
-        for line in stream:
-            end = start + len(line)
-            yield Marked(_id_of_line(line), start, end)
-            start = end
-
-
-def _id_of_line(line: bytes) -> str:
-    try:
-        found = json.loads(line)["id"]
-    except (ValueError, LookupError, TypeError, RecursionError):
-        # The file is not ours alone: what is no checkpoint has no id.
-        return ""
-    return found if isinstance(found, str) else ""
 
 
 def sync_folder(folder: Path) -> None:
@@ -245,7 +223,8 @@ def _same(one: Path, other: Path) -> bool:
 
 
 @contextmanager
-def _explained(path: Path) -> Iterator[None]:
+def explained(path: Path) -> Iterator[None]:
+    """Errors of the system as errors of ours."""
     try:
         yield
     except OSError as error:

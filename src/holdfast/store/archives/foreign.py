@@ -17,15 +17,14 @@ from holdfast.errors import InvalidInputError
 from holdfast.history.names import check_key, check_label, check_session
 from holdfast.objects.hashing import digest
 from holdfast.storage.records import CheckpointId, CheckpointRow, ChunkHash
-from holdfast.store.archives.envelope import ReadCheckpoint
-from holdfast.store.archives.refusing import malformed, wrong_version
+from holdfast.store.archives.envelope import LATEST, ReadCheckpoint
+from holdfast.store.archives.refusing import malformed, unknown_foreign_version
 from holdfast.store.draft import check_draft
 
 _FIELDS: Final = ("version", "id", "timestamp", "execution_id", "agent_id", "snapshot", "metadata")
 _VERSION: Final = re.compile(r"0\.0\.[0-9]{1,6}")
 _KNOWN: Final = frozenset(("step_number", "tokens_used", "duration_ms"))
-_LATEST: Final = 253_402_300_799_999
-"""The last millisecond of the year 9999."""
+_LATEST: Final = LATEST // 1000
 
 
 def is_foreign(data: Mapping[str, Any]) -> bool:
@@ -47,7 +46,7 @@ def read_foreign(data: Mapping[str, Any], where: str, session: str | None) -> Re
     """
     version = data.get("version")
     if type(version) is not str or not _VERSION.fullmatch(version):
-        raise wrong_version(where, version, 1)
+        raise unknown_foreign_version(where, version)
     for name in ("id", "snapshot"):
         if data.get(name) is None:
             raise malformed(where, "missing-field", f"it has no {name!r}")

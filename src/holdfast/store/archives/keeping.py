@@ -11,7 +11,7 @@ import json
 import os
 import warnings
 import weakref
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -19,7 +19,8 @@ from holdfast.errors import ErrorCode, HoldfastError, HoldfastWarning, InvalidIn
 from holdfast.objects.hashing import digest
 from holdfast.storage.records import CheckpointRow, Query, SessionRow
 from holdfast.store.archives.exporting import IN_A_FOLDER, append, export_to_folder
-from holdfast.store.archives.files import NAME, Replaced, id_in, lines_in, session_in
+from holdfast.store.archives.files import NAME, id_in, session_in
+from holdfast.store.archives.lines import JsonLines
 from holdfast.store.place import Place
 from holdfast.store.upkeep import callers_level
 
@@ -65,6 +66,9 @@ class ExportFolder:
                 append(place, (row,), owner, self._lines(place.claim.session), known=True)
             else:
                 export_to_folder(place, (row,), owner, self.folder, self.kind)
+            if not _is_there(place, row):
+                # Somebody removed it before its file was there to be removed.
+                self._remove(place, (row.id.hex(),))
         except (HoldfastError, OSError) as trouble:
             self._warn("no file was written for a checkpoint that is saved", trouble)
 
@@ -73,11 +77,7 @@ class ExportFolder:
         if self._place is None or session != self._place.claim.session:
             return
         try:
-            if self.kind == "jsonl":
-                self._cut_lines(self._lines(session), ids, self._place)
-                return
-            for path in list(self._files(session, ids, self._place)):
-                path.unlink(missing_ok=True)
+            self._remove(self._place, ids)
         except (HoldfastError, OSError) as trouble:
             self._warn("files of removed checkpoints stay", trouble)
 
@@ -85,45 +85,54 @@ class ExportFolder:
         # Not by its id, which may be any text, but by what is always a good name.
         return self.folder / f"{DEFAULT}-{digest(session.encode()).hex()[:8]}.jsonl"
 
-    def _files(self, session: str, ids: Sequence[str], place: Place) -> Iterator[Path]:
-        if not self.folder.is_dir():
+    def _remove(self, place: Place, ids: Sequence[str]) -> None:
+        session = place.claim.session
+        if self.kind == "jsonl":
+            file = JsonLines(self._lines(session))
+            # What is in the file comes first: what is saved in between is in the store, but not in this list.
+            file.cut(ids or file.ids() - _there(place))
             return
+        for path in self._files_of(ids) if ids else self._files_left(session, place):
+            path.unlink(missing_ok=True)
+
+    def _files_of(self, ids: Sequence[str]) -> Iterator[Path]:
+        """The files of checkpoints; the folder is listed once, and only files are opened that may be one of them."""
+        wanted: dict[str, list[str]] = {}
         for each in ids:
-            for path in self.folder.glob(f"*-{each[:4]}*.json*"):
-                if NAME.fullmatch(path.name) and id_in(path) == each:
-                    yield path
-        if ids:
-            return
-        kept = _there(place)
-        named = json.dumps(session, ensure_ascii=False).encode()
-        for path in self.folder.iterdir():
-            if NAME.fullmatch(path.name) and session_in(path) == named and id_in(path) not in kept:
+            wanted.setdefault(each[:4], []).append(each)
+        for path, digits in self._listed():
+            if any(each.startswith(digits) and id_in(path) == each for each in wanted.get(digits[:4], ())):
                 yield path
 
-    def _cut_lines(self, path: Path, ids: Sequence[str], place: Place) -> None:
-        lines = list(lines_in(path))
-        kept = None if ids else _there(place)
-        gone = [each for each in lines if (each.id in ids if kept is None else each.id not in kept)]
-        if not gone:
-            return
-        if len(gone) == len(lines):
-            path.unlink(missing_ok=True)
-            return
-        left = set(gone)
-        with path.open("rb") as stream:
-            Replaced(path, zipped=False).write(
-                stream.read(each.end - each.start).decode()
-                for each in lines
-                if stream.seek(each.start) >= 0 and each not in left
-            )
+    def _files_left(self, session: str, place: Place) -> Iterator[Path]:
+        """The files of checkpoints that are not there any more."""
+        named = json.dumps(session, ensure_ascii=False).encode()
+        found = {path: id_in(path) for path, _ in self._listed() if session_in(path) == named}
+        # After the list, as above.
+        kept = _there(place)
+        return (path for path, id in found.items() if id not in kept)  # noqa: A001 - what it is
+
+    def _listed(self) -> list[tuple[Path, str]]:
+        """The files of the folder that may be ours, with the digits in their names."""
+        try:
+            found = sorted(self.folder.iterdir())
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        return [(path, match[1]) for path in found if (match := NAME.fullmatch(path.name))]
 
     def _warn(self, what: str, trouble: Exception) -> None:
         warnings.warn(f"{what}: {trouble}", HoldfastWarning, stacklevel=callers_level())
 
 
-def _there(place: Place) -> Collection[str]:
+def _there(place: Place) -> set[str]:
     with place.backend.reader() as reader:
         return {row.id.hex() for row in reader.checkpoints(Query(session=place.claim.session))}
+
+
+def _is_there(place: Place, row: CheckpointRow) -> bool:
+    with place.backend.reader() as reader:
+        found = reader.checkpoint(row.id)
+    return found is not None and not found.hidden
 
 
 def _observe(metrics: Metrics, folder: ExportFolder) -> None:

@@ -18,3 +18,5 @@ class ArchiveLimits(Record):
     """Bytes of one text."""
     checkpoints: int = 1_000_000
     """In one import."""
+    branches: int = 10_000
+    """New branches that one import may make: one for each line whose name is taken, or that follows nothing."""

@@ -28,6 +28,9 @@ _LONGEST_NUMBER: Final = 400
 """Digits in a row; a float has 17, and larger whole numbers are written as text."""
 _LONG_NUMBER: Final = re.compile(rb"[0-9]{%d}" % (_LONGEST_NUMBER + 1))
 _MAYBE_INFINITE: Final = re.compile(rb"[0-9][eE]\+?[0-9]{3}|[0-9]{300}")
+_NO_PAGE: Final = (
+    "a page has no states to read back: export the checkpoints again, as .json, .json.gz or .jsonl"
+)
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 
 
@@ -56,6 +59,8 @@ def parse(data: bytes, limits: ArchiveLimits, where: str) -> Any:
     except NotANumberError as error:
         raise malformed(where, "not-a-number", f"{error} is no JSON number") from error
     except ValueError as error:
+        if text.lstrip()[:1] == "<":
+            raise malformed(where, "not-json", "it is a page to look at, not an archive", _NO_PAGE) from error
         raise malformed(where, "not-json", f"it is no JSON: {error!s:.200}") from error
     if b"\\u" in data and _has_half_pair(value):
         raise malformed(where, "lone-surrogate", "a text in it holds half a surrogate pair")

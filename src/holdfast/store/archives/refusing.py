@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 from holdfast.errors import ErrorCode, IntegrityError, InvalidInputError, UnsupportedError
 
+_NUMBERS: Final = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6}){0,3}")
 _ANEW = "export it again, or get the file anew from where it came from"
 
 
@@ -44,6 +48,25 @@ def damaged(where: str, reason: str, why: str) -> IntegrityError:
         hint=_ANEW,
         file=where,
         reason=reason,
+    )
+
+
+def older_than_parent(where: str, parent: bytes) -> InvalidInputError:
+    """A checkpoint that is not younger than one that it was made from: no writer makes one like that."""
+    return malformed(where, "older-than-parent", f"it is not younger than its ancestor {parent.hex()[:12]}")
+
+
+def unknown_foreign_version(where: str, found: object) -> UnsupportedError | InvalidInputError:
+    """A file of another program, in a version of its form that is not 0.0.x."""
+    if type(found) not in (str, int) or not _NUMBERS.fullmatch(str(found)):
+        return malformed(where, "version", f"its version is {found!r:.40}, which is none")
+    return UnsupportedError(
+        f"{where} is a checkpoint of another program, in version {found} of its form; this version of holdfast "
+        "reads 0.0.x",
+        code=ErrorCode.FORMAT_TOO_NEW,
+        hint="upgrade holdfast: pip install --upgrade holdfast; or have the file written in version 0.0.x",
+        file=where,
+        reason="version",
     )
 
 

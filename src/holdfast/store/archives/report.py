@@ -22,6 +22,16 @@ class ExportReport(Record):
         return self._asdict() | {"files": list(self.files)}
 
 
+class BranchAdvance(Record):
+    """A branch that an import moved forward, or would move."""
+
+    branch: str
+    before: str
+    """The id of its head until then."""
+    after: str
+    """The id of its head since."""
+
+
 class SessionImport(Record):
     """What an import did with one session, or would do."""
 
@@ -35,6 +45,23 @@ class SessionImport(Record):
     """Of those, how many were removed from history here, and stay so until undo brings them back."""
     branches: tuple[str, ...]
     """The branches that were made for what is new."""
+    cut_off: int = 0
+    """Checkpoints that were here before what they were made from, which came now: their line still begins at them."""
+    advanced: tuple[BranchAdvance, ...] = ()
+    """With `advance`: the branches that moved forward to what came in."""
+    could_advance: tuple[str, ...] = ()
+    """Without it: the branches that would have."""
+    parted: tuple[str, ...] = ()
+    """Branches that stayed, because what came in for them does not go on from their heads: it has a new branch."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain JSON data."""
+        return self._asdict() | {
+            "branches": list(self.branches),
+            "advanced": [each._asdict() for each in self.advanced],
+            "could_advance": list(self.could_advance),
+            "parted": list(self.parted),
+        }
 
 
 class ImportReport(Record):
@@ -59,7 +86,7 @@ class ImportReport(Record):
         """The report as plain JSON data."""
         return {
             **self._asdict(),
-            "sessions": [each._asdict() | {"branches": list(each.branches)} for each in self.sessions],
+            "sessions": [each.to_dict() for each in self.sessions],
             "checkpoints": self.checkpoints,
             "unchanged": self.unchanged,
         }

@@ -7,8 +7,10 @@ of a file, leads to another place.
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
+import os
 import re
 import stat
 import zlib
@@ -33,6 +35,10 @@ _GZIP: Final = b"\x1f\x8b"
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 _PIECE: Final = 1 << 20
 
+# Not every system has all of these. Without waiting: to open a pipe that nobody writes to would take for ever.
+_READING: Final = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
+_NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
+
 
 class Document(NamedTuple):
     """One JSON text of an archive."""
@@ -48,8 +54,10 @@ class Document(NamedTuple):
 def documents(source: Source, limits: ArchiveLimits) -> Iterator[Document]:
     """Every document, file by file in the order of their names."""
     if isinstance(source, str | Path):
-        for path in _files(Path(source)):
-            with _opened(path) as stream:
+        given = Path(source)
+        for path in _files(given):
+            # What a person names may be a link; what lies in a folder that came from elsewhere may not lead out of it.
+            with _opened(path, follow=path is given) as stream:
                 yield from _of_stream(stream, path.name, limits)
     elif hasattr(source, "read"):
         yield from _of_stream(source, str(getattr(source, "name", "the stream")), limits)
@@ -92,15 +100,34 @@ def _files(path: Path) -> list[Path]:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
+def _opened(path: Path, *, follow: bool) -> Iterator[BinaryIO]:
     try:
-        # A pipe or a device would wait, or never end.
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise malformed(path.name, "not-a-file", "it is no ordinary file", "pass the path of a file")
-        with path.open("rb") as stream:
+        _check_kind(path, path.stat(follow_symlinks=follow).st_mode)
+        with os.fdopen(os.open(path, _READING | (0 if follow else _NO_LINK)), "rb") as stream:
+            # Something else may have taken its place since.
+            _check_kind(path, os.fstat(stream.fileno()).st_mode)
             yield stream
     except OSError as error:
+        if not follow and error.errno == errno.ELOOP:
+            raise _is_link(path) from error
         raise _failed(path, error) from error
+
+
+def _check_kind(path: Path, mode: int) -> None:
+    if stat.S_ISLNK(mode):
+        raise _is_link(path)
+    # A pipe or a device would wait, or never end.
+    if not stat.S_ISREG(mode):
+        raise malformed(path.name, "not-a-file", "it is no ordinary file", "pass the path of a file")
+
+
+def _is_link(path: Path) -> InvalidInputError:
+    return malformed(
+        path.name,
+        "symbolic-link",
+        "it is a symbolic link, and links in a folder are not followed",
+        "put the file itself there, or import it by its own path",
+    )
 
 
 def _failed(path: Path, error: OSError) -> BackendError:

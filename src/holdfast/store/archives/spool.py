@@ -64,10 +64,10 @@ class Spool:
         """Those chunks."""
         return (self._chunks[name] for name in names)
 
-    def base_of(self, name: ChunkHash) -> ChunkHash | None:
-        """What a chunk was made from; nothing where it is not of this import."""
-        found = self._chunks.get(name)
-        return None if found is None else found.base
+    @property
+    def size_bytes(self) -> int:
+        """What the chunks take, compressed."""
+        return self._end
 
     def write(self, data: bytes) -> tuple[int, int]:
         """Keep some bytes; where they are, and how many."""

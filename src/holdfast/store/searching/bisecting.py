@@ -13,14 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final, Literal
 
-from holdfast.errors import (
-    ErrorCode,
-    IntegrityError,
-    InvalidInputError,
-    NotFoundError,
-    StateError,
-    UnsupportedError,
-)
+from holdfast.errors import ErrorCode, InvalidInputError, NotFoundError
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.objects.registry import TypeRegistry
 from holdfast.objects.selection import parse_path, select_part
@@ -29,6 +22,7 @@ from holdfast.storage.ports import Reader
 from holdfast.storage.records import ChunkHash
 from holdfast.store.place import Place
 from holdfast.store.searching.expressions import Expression
+from holdfast.store.searching.findings import OF_ONE_STATE, Notes
 from holdfast.store.searching.line import Line, Stop, read_stops
 from holdfast.store.searching.reports import BisectReport, Monotonic, Skip
 
@@ -39,9 +33,6 @@ Progress = Callable[[Checkpoint, bool | None, int], None]
 _CHECKS: Final = ("ends", "sample", "all")
 _SAMPLES: Final = 8
 """States that are tested on each side, where a sample is asked for."""
-_MOST_NOTES: Final = 10
-_OF_ONE_STATE: Final = (IntegrityError, StateError, UnsupportedError)
-"""What can be wrong with a state, while those around it are whole."""
 
 
 class Question:
@@ -63,8 +54,7 @@ class Question:
         self._path = path or None
         self._answers: dict[ChunkHash, bool | None] = {}
         self.loads = 0
-        self.notes: list[str] = []
-        self.failure: Exception | None = None
+        self.notes = Notes()
 
     def answer(self, stop: Stop) -> tuple[bool | None, bool]:
         """Whether it holds there, None where that cannot be said; and whether that was known before."""
@@ -77,19 +67,18 @@ class Question:
         self.loads += 1
         try:
             state = self._load(stop)
-        except _OF_ONE_STATE as error:
-            self.failure = self.failure or error
-            self._note(stop, f"the state cannot be read: {error}")
+        except OF_ONE_STATE as error:
+            self.notes.unreadable(stop, error)
             return None
         except NotFoundError as error:
             if error.code is not ErrorCode.PATH_MISSING:
                 raise
-            self._note(stop, str(error))
+            self.notes.say(stop, str(error))
             return False
         if self._expression is not None:
             answer = self._expression.holds(state)
             for note in answer.notes:
-                self._note(stop, note)
+                self.notes.say(stop, note)
             return answer.holds
         return self._judged(stop, state)
 
@@ -117,10 +106,6 @@ class Question:
             return read_state(stop.root, reader.chunks)
 
         return read_stops(self._line, [stop], work).decode(self._types)
-
-    def _note(self, stop: Stop, text: str) -> None:
-        if len(self.notes) < _MOST_NOTES:
-            self.notes.append(f"{stop.shown()}: {text}")
 
 
 def _verdict(found: Any) -> bool | None:
@@ -158,7 +143,8 @@ def bisect(
     oldest = line.count() - 1 if good is None else _good(line, good)
     # Oldest first from here on, as people think of it.
     stops = [stop for position in range(oldest, -1, -1) if (stop := line.at(position)) is not None]
-    return _Search(line, stops, question, progress).run(check, claimed=good is not None)
+    ends = "the oldest" if good is None else "good", "the newest" if bad is None else "given as bad"
+    return _Search(line, stops, question, progress, ends).run(check, claimed=good is not None)
 
 
 def _good(line: Line, ref: str | Checkpoint) -> int:
@@ -178,8 +164,17 @@ def _good(line: Line, ref: str | Checkpoint) -> int:
 class _Search:
     """Halving, over runs of checkpoints that have the same state."""
 
-    def __init__(self, line: Line, stops: list[Stop], question: Question, progress: Progress | None) -> None:
+    def __init__(
+        self,
+        line: Line,
+        stops: list[Stop],
+        question: Question,
+        progress: Progress | None,
+        ends: tuple[str, str],
+    ) -> None:
         self._line = line
+        self._ends = ends
+        """What the first and the last of them are called."""
         self._stops = stops
         # Where each run begins.
         self._runs = [at for at, stop in enumerate(stops) if not at or stops[at - 1].root != stop.root]
@@ -274,7 +269,7 @@ class _Search:
             monotonic="contradicted" if seen else monotonic,
             contradictions=tuple(shown(stops[starts[at]]) for at in sorted(seen)),
             skipped=tuple(shown(stops[at]) for at in between),
-            notes=tuple(self._question.notes),
+            notes=self._question.notes.texts(),
         )
 
     def _never(self, first: int, last: int, check: str) -> NotFoundError:
@@ -283,12 +278,17 @@ class _Search:
             message = f"it holds at none of {len(self._stops):,} checkpoints"
             hint = "look at one of them: s.load(ref) (holdfast show)"
         elif self._holds(first):
-            message = f"it holds at {self._stops[0].shown()} and no longer at {newest.shown()}, the newest"
-            hint = "to find where it stopped, ask for the contrary: not (...)"
+            message = (
+                f"it holds at {self._stops[0].shown()} and no longer at {newest.shown()}, {self._ends[1]}"
+            )
+            hint = (
+                "to find where it stopped, ask for the contrary: not (...); "
+                "where a state lacks what it asks for, neither holds"
+            )
         else:
-            message = f"it does not hold at {newest.shown()}, the newest, nor at the oldest"
+            message = f"it does not hold at {newest.shown()}, {self._ends[1]}, nor at {self._ends[0]}"
             hint = "where it may hold only for a while, check='all' tests every checkpoint"
-        notes = self._question.notes
+        notes = self._question.notes.texts()
         if notes:
             message += f" ({notes[0]})"
         return NotFoundError(
@@ -296,8 +296,8 @@ class _Search:
         )
 
     def _nothing_tested(self) -> Exception:
-        if self._question.failure is not None:
-            return self._question.failure
+        if self._question.notes.failure is not None:
+            return self._question.notes.failure
         return NotFoundError(
             f"every one of {len(self._stops):,} checkpoints was skipped",
             code=ErrorCode.NEVER_HOLDS,

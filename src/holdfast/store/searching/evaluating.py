@@ -1,7 +1,9 @@
 """Evaluating an expression that was checked: one method for each kind of node, and nothing else that it could reach.
 
-Values are plain data, as a state is without any class. What is missing, or cannot be compared, ends the part of the
-expression that needs it: `and`, `or` and the items of a list take that for "does not hold" and go on.
+Values are plain data, as a state is without any class. What a state does not have, or what cannot be compared, is
+unknown: neither true nor false. Unknown travels up through every part that needs it, as `MissingError`. `and` and `or`
+do without it where another part decides; `not` of it is unknown. Only at the top, in the `if` of a list, and for each
+item of `any` and `all` does unknown become "does not hold".
 """
 
 from __future__ import annotations
@@ -10,88 +12,26 @@ import ast
 import operator
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from holdfast.objects.opaque import Opaque
+from holdfast.store.searching.functions import (
+    FUNCTIONS,
+    ROWS,
+    MissingError,
+    compared,
+    items_of,
+    kind_of,
+    number,
+    reckoned,
+    why_not,
+)
+from holdfast.store.searching.weighing import Budget
 
-_MOST_STEPS: Final = 5_000_000
-_MOST_BITS: Final = 4_096
-"""Of a whole number that is reckoned with: a product of such numbers takes no time."""
+_T = TypeVar("_T")
+
 _MOST_NOTES: Final = 5
-
-_ROWS: Final = (list, tuple, deque, str)
 _NAMED: Final = {"true": True, "false": False, "null": None}
-
-
-class MissingError(Exception):
-    """The state does not have what the expression asks for, or something of another kind."""
-
-    def __init__(self, why: str, node: ast.expr | None = None) -> None:
-        super().__init__(why)
-        self.why = why
-        self.node = node
-
-    def shown(self) -> str:
-        """What is missing, in the words of the expression; made only for what is shown, because it takes a while."""
-        part = "" if self.node is None else ast.unparse(self.node)[:80]
-        return self.why.format(part) if "{}" in self.why else f"{part}: {self.why}" if part else self.why
-
-
-class StepsError(Exception):
-    """The expression takes too many steps."""
-
-
-def _number(value: Any) -> Any:
-    if isinstance(value, int | float | Decimal) and not (
-        isinstance(value, int) and value.bit_length() > _MOST_BITS
-    ):
-        return value
-    raise MissingError(f"cannot reckon with a {type(value).__name__}")
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    raise MissingError(f"there is a {type(value).__name__} where a text is needed")
-
-
-FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
-    "len": len,
-    "min": min,
-    "max": max,
-    "sum": lambda items: sum(map(_number, items)),
-    "any": any,
-    "all": all,
-    "abs": lambda value: abs(_number(value)),
-    "round": lambda value: round(_number(value)),
-    "lower": lambda value: _text(value).lower(),
-    "upper": lambda value: _text(value).upper(),
-    "startswith": lambda value, start: _text(value).startswith(_text(start)),
-    "endswith": lambda value, end: _text(value).endswith(_text(end)),
-}
-
-_COMPARE: Final[dict[type[ast.cmpop], Callable[[Any, Any], Any]]] = {
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.In: lambda item, container: item in container,
-    ast.NotIn: lambda item, container: item not in container,
-    ast.Is: operator.is_,
-    ast.IsNot: operator.is_not,
-}
-
-_RECKON: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-}
 
 _SIGNS: Final[dict[type[ast.unaryop], Callable[[Any], Any]]] = {
     ast.USub: operator.neg,
@@ -108,8 +48,8 @@ class Evaluation:
     def __init__(self, state: Any) -> None:
         self._state = _plain(state)
         self._items: dict[str, Any] = {}
-        self._steps = 0
         self._noted: set[int] = set()
+        self.budget = Budget()
         self.notes: list[str] = []
 
     def note(self, missing: MissingError) -> None:
@@ -122,20 +62,20 @@ class Evaluation:
         """What a part of the expression comes to.
 
         Raises:
-            MissingError: The state has not what it needs.
+            MissingError: It is unknown: the state has not what it needs.
             StepsError: It takes too long.
         """
-        self._count(1)
+        self.budget.spend(1)
         try:
             return _plain(_EVALUATE[type(node)](self, node))
         except MissingError as missing:
             missing.node = missing.node or node
             raise
         except _DIFFERENT as error:
-            raise MissingError(str(error), node) from error
+            raise MissingError(why_not(error), node) from error
 
     def holds(self, node: ast.expr) -> bool:
-        """Whether a part holds; one that asks for what is missing does not."""
+        """Whether a part holds; one that is unknown does not."""
         try:
             return bool(self.value(node))
         except MissingError as missing:
@@ -165,94 +105,169 @@ class Evaluation:
         holder = self.value(node.value)
         if isinstance(node.slice, ast.Slice):
             bounds = [None if part is None else self.value(part) for part in _bounds(node.slice)]
-            if isinstance(holder, _ROWS):
-                self._count(len(holder))
-                return (list(holder) if isinstance(holder, deque) else holder)[slice(*bounds)]
+            if isinstance(holder, ROWS):
+                return self._some(holder, slice(*bounds))
         else:
             key = self.value(node.slice)
-            if isinstance(holder, Mapping | list | tuple | deque | str):
+            if isinstance(holder, Mapping):
+                self.budget.look_up(key, holder)
+                # Asked first: a defaultdict would make what it does not have.
+                if key in holder:
+                    return holder[key]
+                raise MissingError("there is no {}", node)
+            if isinstance(holder, ROWS):
+                self.budget.spend(len(holder) // 64 if isinstance(holder, deque) else 0)
                 try:
                     return holder[key]
                 except (LookupError, TypeError):
                     raise MissingError("there is no {}", node) from None
-        raise MissingError(f"a {type(holder).__name__} has no parts", node.value)
+        raise MissingError(f"{kind_of(holder)} has no parts", node.value)
 
-    def both(self, node: ast.BoolOp) -> bool:
-        """`and` and `or`."""
-        check = all if isinstance(node.op, ast.And) else any
-        return check(self.holds(each) for each in node.values)
+    def both(self, node: ast.BoolOp) -> Any:
+        """`and` and `or`: false decides the one, true the other, and what is unknown leaves it to the rest.
+
+        As in Python, the answer is the value that decided, or the last one: `(score or 0) > 0.5` means what it says.
+        """
+        decides = isinstance(node.op, ast.Or)
+        unknown: MissingError | None = None
+        value: Any = None
+        for each in node.values:
+            try:
+                value = self.value(each)
+                if bool(value) is decides:
+                    return value
+            except MissingError as missing:
+                self.note(missing)
+                unknown = unknown or missing
+        if unknown is not None:
+            raise unknown
+        return value
 
     def unary(self, node: ast.UnaryOp) -> Any:
         """`not`, and signs."""
         if isinstance(node.op, ast.Not):
             return not self.value(node.operand)
-        return _SIGNS[type(node.op)](_number(self.value(node.operand)))
+        return _SIGNS[type(node.op)](number(self.value(node.operand)))
 
     def choice(self, node: ast.IfExp) -> Any:
         """`a if b else c`."""
-        return self.value(node.body if self.holds(node.test) else node.orelse)
+        return self.value(node.body if self.value(node.test) else node.orelse)
 
     def compare(self, node: ast.Compare) -> bool:
-        """One comparison, or a chain of them."""
-        left = self.value(node.left)
+        """One comparison, or a chain of them, which means the same as its links joined by `and`."""
+        unknown: MissingError | None = None
+        left = self._known(node.left)
         for sign, each in zip(node.ops, node.comparators, strict=True):
-            right = self.value(each)
-            # Looking through a list or a text takes as long as it is.
-            self._count(_length(left) + _length(right))
-            if not _COMPARE[type(sign)](left, right):
-                return False
+            right = self._known(each)
+            try:
+                if not self._link(sign, left, right):
+                    return False
+            except MissingError as missing:
+                missing.node = missing.node or node
+                self.note(missing)
+                unknown = unknown or missing
             left = right
+        if unknown is not None:
+            raise unknown
         return True
 
     def reckon(self, node: ast.BinOp) -> Any:
-        """Numbers, and nothing else: a text times a million is no number."""
-        left, right = _number(self.value(node.left)), _number(self.value(node.right))
-        return _RECKON[type(node.op)](left, right)
+        """`a + b`, and the other signs."""
+        return reckoned(self.budget, node.op, self.value(node.left), self.value(node.right))
 
     def call(self, node: ast.Call) -> Any:
         """One of `FUNCTIONS`."""
         assert isinstance(node.func, ast.Name)
-        values = [self.value(each) for each in node.args]
-        self._count(sum(map(_length, values)))
-        return FUNCTIONS[node.func.id](*values)
+        name = node.func.id
+        if name in ("any", "all") and isinstance(node.args[0], _WRITTEN):
+            return self._each_holds(node.args[0], any if name == "any" else all)
+        function, _, _ = FUNCTIONS[name]
+        return function(self.budget, *(self.value(each) for each in node.args))
 
     def found(self, node: ast.ListComp | ast.GeneratorExp) -> list[Any]:
         """`[m for m in messages if m.role == "tool"]`."""
+        return self._gone_through(node, list)
+
+    def members(self, node: ast.Set) -> set[Any]:
+        """`{"user", "tool"}`."""
+        values = [self.value(each) for each in node.elts]
+        for each in values:
+            # Each is compared with those of the same hash, and nobody knows how many these are.
+            self.budget.spend(len(values) * self.budget.weigh(each))
+        return set(values)
+
+    def _some(self, holder: Any, part: slice) -> Any:
+        self.budget.spend(len(range(*part.indices(len(holder)))))
+        if isinstance(holder, deque):
+            self.budget.spend(len(holder))
+            return list(holder)[part]
+        return holder[part]
+
+    def _known(self, node: ast.expr) -> Any:
+        """A value, or why it is unknown."""
+        try:
+            return self.value(node)
+        except MissingError as missing:
+            return missing
+
+    def _link(self, sign: ast.cmpop, left: Any, right: Any) -> bool:
+        for each in (left, right):
+            if isinstance(each, MissingError):
+                raise each
+        try:
+            return compared(self.budget, sign, left, right)
+        except _DIFFERENT as error:
+            raise MissingError(why_not(error)) from error
+
+    def _each_holds(self, node: ast.expr, joined: Callable[[Iterator[bool]], bool]) -> bool:
+        """`any` and `all` of items that are written here: each is asked by itself, and what is unknown is not true."""
+        if isinstance(node, ast.ListComp | ast.GeneratorExp):
+            return self._gone_through(node, lambda found: joined(map(bool, found)), unknown=(False,))
+        assert isinstance(node, ast.List | ast.Tuple | ast.Set)
+        return joined(self.holds(each) for each in node.elts)
+
+    def _gone_through(
+        self,
+        node: ast.ListComp | ast.GeneratorExp,
+        taken: Callable[[Iterator[Any]], _T],
+        *,
+        unknown: tuple[Any, ...] = (),
+    ) -> _T:
         outside = dict(self._items)
         try:
-            return list(self._each(node.elt, node.generators))
+            items = items_of(self.value(node.generators[0].iter))
+            return taken(self._each(items, node.generators, node.elt, unknown))
         finally:
             self._items = outside
 
-    def _count(self, steps: int) -> None:
-        self._steps += steps
-        if self._steps > _MOST_STEPS:
-            raise StepsError
-
-    def _each(self, wanted: ast.expr, loops: list[ast.comprehension]) -> Iterator[Any]:
-        if not loops:
-            try:
-                yield self.value(wanted)
-            except MissingError as missing:
-                # An item that has not what the others have is left out.
-                self.note(missing)
-            return
+    def _each(
+        self, items: Any, loops: list[ast.comprehension], wanted: ast.expr, unknown: tuple[Any, ...]
+    ) -> Iterator[Any]:
         loop, *inner = loops
         assert isinstance(loop.target, ast.Name)
-        for item in self.value(loop.iter):
+        for item in items:
             self._items[loop.target.id] = _plain(item)
-            self._count(1)
-            if all(self.holds(test) for test in loop.ifs):
-                yield from self._each(wanted, inner)
+            self.budget.spend(1)
+            if not all(self.holds(test) for test in loop.ifs):
+                continue
+            try:
+                if not inner:
+                    yield self.value(wanted)
+                    continue
+                below = items_of(self.value(inner[0].iter))
+            except MissingError as missing:
+                # An item that has not what the others have is left out, unless who goes through wants to know.
+                self.note(missing)
+                yield from () if inner else unknown
+                continue
+            yield from self._each(below, inner, wanted, unknown)
+
+
+_WRITTEN: Final = (ast.ListComp, ast.GeneratorExp, ast.List, ast.Tuple, ast.Set)
 
 
 def _bounds(part: ast.Slice) -> tuple[ast.expr | None, ast.expr | None, ast.expr | None]:
     return part.lower, part.upper, part.step
-
-
-def _length(value: Any) -> int:
-    # Letters are compared many at a time.
-    return len(value) // 64 if isinstance(value, str) else len(value) if hasattr(value, "__len__") else 0
 
 
 def _plain(value: Any) -> Any:
@@ -280,5 +295,5 @@ _EVALUATE: Final[dict[type[ast.expr], Callable[[Evaluation, Any], Any]]] = {
     ast.GeneratorExp: Evaluation.found,
     ast.List: _row(list),
     ast.Tuple: _row(tuple),
-    ast.Set: _row(set),
+    ast.Set: Evaluation.members,
 }

@@ -4,18 +4,22 @@ It is written as in Python and read by Python's own parser; what is more than lo
 before anything is evaluated (docs/adr/0012-expressions.md). It sees stored data only: no method, no class of the
 application, no attribute that is not a key or a field. Its length, its depth, its numbers and its steps are bounded.
 
-A key that a state does not have is no error: what needs it does not hold, and a note says so.
+A key that a state does not have is no error: what needs it is unknown, which is neither true nor false, and a note says
+so. An expression that comes to unknown does not hold.
 """
 
 from __future__ import annotations
 
 import ast
+import decimal
 import warnings
 from typing import Final
 
 from holdfast.errors import ErrorCode, InvalidInputError
 from holdfast.record import Record
-from holdfast.store.searching.evaluating import FUNCTIONS, Evaluation, MissingError, StepsError
+from holdfast.store.searching.evaluating import Evaluation
+from holdfast.store.searching.functions import FUNCTIONS, MissingError
+from holdfast.store.searching.weighing import StepsError
 
 _LONGEST: Final = 2_000
 _DEEPEST: Final = 40
@@ -30,6 +34,10 @@ _ALLOWED: Final = (
 
 _HABITS: Final = (("&&", "and"), ("||", "or"), ("!", "not"), ("===", "=="), ("~=", "in"))
 """What people write who think in another language."""
+
+
+_DECIMALS: Final = decimal.Context(prec=28)
+"""How Decimals are reckoned with, whatever the application has set for itself: a million digits, say."""
 
 
 class Answer(Record):
@@ -60,7 +68,8 @@ class Expression:
         """
         evaluation = Evaluation(state)
         try:
-            found = bool(evaluation.value(self._tree.body))
+            with decimal.localcontext(_DECIMALS):
+                found = bool(evaluation.value(self._tree.body))
         except MissingError as missing:
             evaluation.note(missing)
             found = False
@@ -72,8 +81,8 @@ class Expression:
                 expression=self.text,
             ) from error
         except RecursionError:
-            # Two values were compared that are deeper than Python can go.
-            evaluation.note(MissingError("a value is too deep to be compared"))
+            # The program that asks is itself nearly as deep as Python can go.
+            evaluation.note(MissingError("it is too deep for what is left of the stack"))
             found = False
         return Answer(found, tuple(evaluation.notes))
 
@@ -140,6 +149,8 @@ def _objection(node: ast.AST) -> str:
             why = f"{what}: there are {', '.join(FUNCTIONS)}"
         elif node.keywords:
             why = "functions take no keywords"
+        else:
+            why = _wrong_count(named, len(node.args))
     elif isinstance(node, ast.Constant):
         if not isinstance(node.value, str | int | float | bool | None):
             why = f"a {type(node.value).__name__} cannot be written in it"
@@ -149,6 +160,14 @@ def _objection(node: ast.AST) -> str:
     elif not isinstance(node, _ALLOWED):
         why = f"{_WORDS.get(type(node).__name__, type(node).__name__)} cannot be used in it"
     return why
+
+
+def _wrong_count(named: str, count: int) -> str:
+    _, fewest, most = FUNCTIONS[named]
+    if fewest <= count <= most:
+        return ""
+    takes = "at least 1" if most > 2 else f"{fewest} or {most}" if fewest < most else str(fewest)
+    return f"{named} takes {takes} value{'s' if most > 1 else ''}, not {count}"
 
 
 _WORDS: Final = {

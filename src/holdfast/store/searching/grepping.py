@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Final
 
 from holdfast.errors import InvalidInputError
@@ -15,78 +16,130 @@ from holdfast.storage.ports import Reader
 from holdfast.storage.records import ChunkHash
 from holdfast.store.place import Place
 from holdfast.store.searching.chunks import open_state, reading_state
+from holdfast.store.searching.findings import OF_ONE_STATE, Findings, Notes
 from holdfast.store.searching.line import Line, Stop, read_stops
 from holdfast.store.searching.patterns import Pattern
 from holdfast.store.searching.reports import GrepMatch
-from holdfast.store.searching.texts import Found, TextSearch
+from holdfast.store.searching.texts import Found, Group, Groups, TextSearch
 
 _REMEMBERED: Final = 8
 """States whose finds are at hand: the one before is asked for twice, and restores bring back recent ones."""
 
 
 def grep(
-    place: Place, pattern: Pattern, ref: str | Checkpoint = "@", *, path: str | None = None, new: bool = False
-) -> Iterator[GrepMatch]:
+    place: Place,
+    pattern: Pattern,
+    ref: str | Checkpoint = "@",
+    *,
+    path: str | None = None,
+    new: bool = False,
+    limit: int | None = None,
+) -> Findings[GrepMatch]:
     """Texts that match; see `Session.grep`. What is wrong with the call is raised at once."""
     steps = parse_path(path) if path else []
-    search = _StateSearch(Line(place, ref), pattern, steps)
-    return _matches(search, new=new)
+    notes = Notes()
+    search = _StateSearch(Line(place, ref), pattern, steps, notes)
+    return Findings(islice(_matches(search, notes, path, new=new), limit), notes)
 
 
-def _matches(search: _StateSearch, *, new: bool) -> Iterator[GrepMatch]:
+def _matches(search: _StateSearch, notes: Notes, path: str | None, *, new: bool) -> Iterator[GrepMatch]:
     line = search.line
-    position = 0
+    position, readable = 0, False
     while line.has(position):
         stop = line.at(position)
         assert stop is not None
         position += 1
         finds = search.finds(stop)
-        if new and finds and (before := line.at(position)) is not None:
-            finds = _unseen(finds, search.finds(before))
-        if finds:
+        if finds is None:
+            continue
+        readable = True
+        found = _unseen(finds, _before(search, position)) if new and finds else _placed(finds)
+        if found:
             checkpoint = line.checkpoint(stop)
-            for each in finds:
-                path = path_text(each.steps)
-                yield GrepMatch(checkpoint, path, each.text, each.start, each.stop, each.offset)
+            for each in found:
+                where = path_text(each.steps)
+                yield GrepMatch(checkpoint, where, each.text, each.start, each.stop, each.offset)
+    if not readable and notes.failure is not None:
+        raise notes.failure
+    if readable and not search.was_there:
+        notes.add(f"there is no {path} in any state that was searched")
 
 
-def _unseen(finds: tuple[Found, ...], before: tuple[Found, ...]) -> tuple[Found, ...]:
+def _before(search: _StateSearch, position: int) -> Groups:
+    """What matches in the next older state that can be read, from a position on."""
+    while (stop := search.line.at(position)) is not None:
+        finds = search.finds(stop)
+        if finds is not None:
+            return finds
+        position += 1
+    return ()
+
+
+def _placed(groups: Iterable[Group]) -> list[Found]:
+    return [each for group in groups for each in group.placed()]
+
+
+def _unseen(groups: Groups, before: Groups) -> list[Found]:
     """Those that the state before does not have, wherever in it: an item that moved is not new."""
-    had = Counter(each.mark for each in before)
+    had = Counter(each.mark for group in _without(before, groups) for each in group.finds)
     kept = []
-    for each in finds:
+    for each in _placed(_without(groups, before)):
         had[each.mark] -= 1
         if had[each.mark] < 0:
             kept.append(each)
-    return tuple(kept)
+    return kept
+
+
+def _without(groups: Groups, others: Groups) -> list[Group]:
+    """The groups that the others do not have: nearly all are in both states, and need not be looked into."""
+    # By identity: they are remembered, and to compare what is in them would be what this saves.
+    left = Counter(id(each.finds) for each in others)
+    kept = []
+    for each in groups:
+        left[id(each.finds)] -= 1
+        if left[id(each.finds)] < 0:
+            kept.append(each)
+    return kept
 
 
 class _StateSearch:
     """What matches in a state, or in the part of it at a path."""
 
-    def __init__(self, line: Line, pattern: Pattern, steps: list[Step]) -> None:
+    def __init__(self, line: Line, pattern: Pattern, steps: list[Step], notes: Notes) -> None:
         self.line = line
         self._steps = steps
+        self._notes = notes
         self._search = TextSearch(pattern)
-        self._finds: dict[ChunkHash, tuple[Found, ...]] = {}
+        self._finds: dict[ChunkHash, Groups] = {}
+        self._damaged: set[ChunkHash] = set()
+        self.was_there = False
+        """Whether some state had something at the path."""
 
-    def finds(self, stop: Stop) -> tuple[Found, ...]:
-        """What matches in the state of a stop."""
+    def finds(self, stop: Stop) -> Groups | None:
+        """What matches in the state of a stop; None where that cannot be read."""
+        if stop.root in self._damaged:
+            return None
         if stop.root not in self._finds:
-            self._finds[stop.root] = self._found(stop)
+            try:
+                self._finds[stop.root] = self._found(stop)
+            except OF_ONE_STATE as error:
+                self._damaged.add(stop.root)
+                self._notes.unreadable(stop, error)
+                return None
             if len(self._finds) > _REMEMBERED:
                 del self._finds[next(iter(self._finds))]
         return self._finds[stop.root]
 
-    def _found(self, stop: Stop) -> tuple[Found, ...]:
-        def work(reader: Reader) -> tuple[Found, ...]:
+    def _found(self, stop: Stop) -> Groups:
+        def work(reader: Reader) -> Groups:
             with reading_state(stop.root):
                 place = locate(open_state(stop.root, reader.chunks), self._steps, reader.chunks)
                 if place.value is None:
                     return ()
+                self.was_there = True
                 found = self._search.search(place.value, reader.chunks)
             taken = tuple(each.step for each in place.steps)
-            return tuple(each._replace(steps=(*taken, *each.steps)) for each in found) if taken else found
+            return tuple(each._replace(way=(*taken, *each.way)) for each in found) if taken else found
 
         try:
             return read_stops(self.line, [stop], work)

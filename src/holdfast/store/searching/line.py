@@ -42,7 +42,7 @@ class Stop(Record):
 class Line:
     """A checkpoint and its ancestors; or, where ranges are taken, those of a range."""
 
-    def __init__(self, place: Place, ref: str | Checkpoint, *, ranges: bool = True) -> None:
+    def __init__(self, place: Place, ref: str | Checkpoint | CheckpointRow, *, ranges: bool = True) -> None:
         self._place = place
         self._ranges = ranges
         self._stops: list[Stop] = []
@@ -101,19 +101,19 @@ class Line:
 
         return self.view(work)
 
-    def _begin(self, ref: str | Checkpoint, reader: Reader) -> None:
+    def _begin(self, ref: str | Checkpoint | CheckpointRow, reader: Reader) -> None:
         place = self._place
         self._stops = []
         if self._ranges and isinstance(ref, str) and is_range(ref):
             session, branch = place.claim.session, place.branch
             rows = resolve_range(reader, session, branch, ref, now=place.clock())
-            self._stops = [_stop(row) for row in rows]
+            self._stops = [stop_of(row) for row in rows]
             self._ended = True
             last = self._stops[-1].prev if self._stops else None
             before = None if last is None else reader.checkpoint(last)
-            self._beyond = None if before is None else _stop(before)
+            self._beyond = None if before is None else stop_of(before)
             return
-        self._append(reader, place.find(reader, ref))
+        self._append(reader, ref if isinstance(ref, CheckpointRow) else place.find(reader, ref))
 
     def _extend(self, reader: Reader) -> None:
         last = self._stops[-1]
@@ -124,7 +124,7 @@ class Line:
         self._append(reader, row)
 
     def _append(self, reader: Reader, row: CheckpointRow) -> None:
-        found = [_stop(each) for each in islice(ancestors(reader, row, limit=_PAGE), _PAGE)]
+        found = [stop_of(each) for each in islice(ancestors(reader, row, limit=_PAGE), _PAGE)]
         self._stops += found
         self._ended = found[-1].prev is None
 
@@ -154,5 +154,6 @@ def removed(stop: Stop) -> NotFoundError:
     )
 
 
-def _stop(row: CheckpointRow) -> Stop:
+def stop_of(row: CheckpointRow) -> Stop:
+    """What a search keeps of a row."""
     return Stop(row.id, row.seq, row.root, row.prev)

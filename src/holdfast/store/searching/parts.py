@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from holdfast.objects.diffing.encoded import Value
+from holdfast.errors import HoldfastError
+from holdfast.objects.diffing.encoded import Large, Value
 from holdfast.objects.diffing.locating import locate
 from holdfast.objects.registry import TypeRegistry
 from holdfast.objects.selection import Step
@@ -16,6 +17,7 @@ from holdfast.objects.verified import Read
 from holdfast.storage.ports import Reader
 from holdfast.storage.records import ChunkHash
 from holdfast.store.searching.chunks import RecentChunks, decoded, open_state, reading_state, same
+from holdfast.store.searching.findings import OF_ONE_STATE, Notes
 from holdfast.store.searching.line import Line, Stop, read_stops
 
 _KNOWN: Final = 512
@@ -23,26 +25,47 @@ _KNOWN: Final = 512
 
 
 class Parts:
-    """The part at one path, position by position of a line."""
+    """The part at one path, for the states of one line or of several."""
 
-    def __init__(self, line: Line, steps: list[Step], types: TypeRegistry) -> None:
-        self.line = line
+    def __init__(self, line: Line, steps: list[Step], types: TypeRegistry, notes: Notes) -> None:
+        self._line = line
         self._steps = steps
         self._types = types
         self._known: dict[ChunkHash, Value | None] = {}
+        self._damaged: set[ChunkHash] = set()
         self._recent = RecentChunks()
+        self.notes = notes
         self.loads = 0
         """States that were looked into."""
         self.seen = False
         """Whether any of them has anything there."""
+        self.readable = False
+        """Whether any of them could be read."""
 
     def knows(self, stop: Stop) -> bool:
         """Whether what that state has there needs no reading."""
         return stop.root in self._known
 
+    def damaged(self, stop: Stop) -> bool:
+        """Whether that state cannot be read; it is looked into to know."""
+        if stop.root not in self._known:
+            self.learn([stop])
+        return stop.root in self._damaged
+
+    def gave_up(self, stop: Stop) -> bool:
+        """Whether that state is known to be damaged."""
+        return stop.root in self._damaged
+
+    def give_up(self, stop: Stop, error: HoldfastError) -> None:
+        """Take a state for damaged from now on."""
+        self._known.pop(stop.root, None)
+        self._damaged.add(stop.root)
+        self.notes.unreadable(stop, error)
+
     def learn(self, stops: list[Stop]) -> None:
         """Look into several states in one view, whose roots are read together."""
-        wanted = list({stop.root: stop for stop in stops if stop.root not in self._known}.values())
+        new = {stop.root: stop for stop in stops if stop.root not in self._known}
+        wanted = [stop for root, stop in new.items() if root not in self._damaged]
         if not wanted:
             return
 
@@ -54,37 +77,54 @@ class Parts:
                 if stop.root not in self._known:
                     self._find(stop, read)
 
-        read_stops(self.line, wanted, work)
+        try:
+            read_stops(self._line, wanted, work)
+        except OF_ONE_STATE as error:
+            if len(wanted) == 1:
+                self.loads += 1
+                self.give_up(wanted[0], error)
+                return
+            for stop in wanted:
+                self.learn([stop])
 
-    def value(self, position: int) -> Value | None:
-        """What is there so many steps back; None where there is nothing, as there is behind the oldest."""
-        stop = self.line.at(position)
+    def value(self, stop: Stop | None) -> Value | None:
+        """What is there in a state that can be read; None where there is nothing, as there is behind the oldest."""
         if stop is None:
             return None
         if stop.root not in self._known:
             self.learn([stop])
         return self._known[stop.root]
 
-    def equal(self, one: Value | None, other: Value | None) -> bool:
-        """Whether two of them are the same."""
-        if one is None or other is None or type(one) is type(other):
-            return same(one, other, _nothing)
-        return self.line.view(lambda reader: same(one, other, reader.chunks))
+    def equal(self, one: Stop | None, other: Stop | None) -> bool | None:
+        """Whether two states that can be read have the same there; None where one of them turns out to be damaged."""
+        left, right = self.value(one), self.value(other)
+        if left is None or right is None or type(left) is type(right):
+            return same(left, right, _nothing)
+        # The same value may stand whole in one state, and in chunks of its own in the other.
+        large = one if isinstance(left, Large) else other
+        assert large is not None
+        try:
+            return read_stops(self._line, [large], lambda reader: same(left, right, reader.chunks))
+        except OF_ONE_STATE as error:
+            self.give_up(large, error)
+            return None
 
-    def decoded(self, value: Value | None, stop: Stop | None) -> Any:
-        """One of them as it is loaded; None for nothing."""
+    def decoded(self, stop: Stop | None) -> Any:
+        """What is there as it is loaded; None for nothing."""
+        value = self.value(stop)
         if value is None or stop is None:
             return None
         return read_stops(
-            self.line,
+            self._line,
             [stop],
             lambda reader: decoded(value, self._recent.through(reader.chunks), self._types),
         )
 
     def _find(self, stop: Stop, read: Read) -> None:
-        self.loads += 1
         with reading_state(stop.root):
             found = locate(open_state(stop.root, read), self._steps, read).value
+        self.loads += 1
+        self.readable = True
         self.seen = self.seen or found is not None
         self._known[stop.root] = found
         if len(self._known) > _KNOWN:

@@ -68,14 +68,16 @@ class PathChange(Record):
     old: Any
     """What was there before; None where it was added."""
     before: Checkpoint | None
-    """The checkpoint before it in history; None where it is the first."""
+    """The one before it in history, whose state has `old`; None where it is the first."""
+    skipped: tuple[Checkpoint, ...] = ()
+    """Those between the two whose states cannot be read: each of them may have changed it, too."""
 
 
 class Blame(Record):
     """Who set what is at a path."""
 
     checkpoint: Checkpoint
-    """The newest one that changed it."""
+    """The newest one that changed it; where the value came in by a merge, the one that set it on the merged line."""
     op: ChangeOp
     """add: there was nothing before. remove: there is nothing since. replace: there was something else."""
     path: str
@@ -84,11 +86,17 @@ class Blame(Record):
     old: Any
     """What was there before; None where it was added."""
     before: Checkpoint | None
-    """The checkpoint before it in history; None where it is the first."""
+    """The one before it in history, whose state has `old`; None where it is the first."""
     certain: bool
     """False where states between were not looked at: the value may have gone away and come back there."""
     loads: int
     """States of which the part was read."""
+    merges: tuple[Checkpoint, ...] = ()
+    """The merges by which it came in, newest first."""
+    skipped: tuple[Checkpoint, ...] = ()
+    """Those right before `checkpoint` whose states cannot be read: each of them may have set it, too."""
+    notes: tuple[str, ...] = ()
+    """What else is to be known: states that could not be read, merged checkpoints that were removed."""
 
 
 class GrepMatch(Record):

@@ -1,8 +1,9 @@
 """Texts in a state that match, each chunk searched once however many states have it.
 
 What was found in a chunk is remembered with the places as they are inside it; a state puts them together by walking
-its entries, of which it reads only those that no state before it had. Where letters are looked for as they are, bytes
-that do not hold them are not even decoded: a text stands in them as UTF-8.
+its entries, of which it reads only those that no state before it had. It gets them as groups, each with the way to it:
+what two states share is the same group, and is told from what is new without a look at what is in it. Where letters are
+looked for as they are, bytes that do not hold them are not even decoded: a text stands in them as UTF-8.
 
 Only texts that are values count: not keys, not bytes, not times or numbers. A text of more than 16 KB is a tree of its
 own, cut without regard to words: it is put together to be searched, and again where it has changed.
@@ -56,16 +57,36 @@ class Found(Record):
 _Finds = tuple[Found, ...]
 
 
+class Group(Record):
+    """What was found in one run of items: the same object in every state that has the run."""
+
+    finds: _Finds
+    """With their places in the run; at least one."""
+    way: tuple[PathStep, ...] = ()
+    """To the list or dict that the run is a part of."""
+    by: int = 0
+    """The place of the run in its list."""
+
+    def placed(self) -> Iterable[Found]:
+        """The finds with their places in what was searched."""
+        if not self.way and not self.by:
+            return self.finds
+        return [each._replace(steps=(*self.way, *_later(each.steps, self.by))) for each in self.finds]
+
+
+Groups = tuple[Group, ...]
+
+
 class TextSearch:
     """One pattern, looked for in many states."""
 
     def __init__(self, pattern: Pattern) -> None:
         self._pattern = pattern
-        self._finds: dict[tuple[ChunkHash | bytes, int, int], _Finds] = {}
+        self._finds: dict[tuple[ChunkHash | bytes, int, int], Groups] = {}
         self.searched = 0
         """Chunks, and values that stand in none of their own, that were looked into."""
 
-    def search(self, value: Value, read: Read, depth: int = 0) -> _Finds:
+    def search(self, value: Value, read: Read, depth: int = 0) -> Groups:
         """What matches in a value, from its beginning to its end.
 
         Raises:
@@ -76,18 +97,18 @@ class TextSearch:
             raise MalformedNodeError("nodes in nodes without end")
         if isinstance(value, Encoded):
             self.searched += 1
-            return self._encoded(value.data)
+            return _grouped(self._encoded(value.data))
         node = value.node
         if node.kind != nodes.RAW:
             return self._sequence(node, read, depth)
         known = (value.data, nodes.RAW, 0)
         if known not in self._finds:
             self.searched += 1
-            self._remember(known, self._encoded(join_node(node, read)))
+            self._remember(known, _grouped(self._encoded(join_node(node, read))))
         return self._finds[known]
 
-    def _sequence(self, node: Node, read: Read, depth: int) -> _Finds:
-        found: list[Found] = []
+    def _sequence(self, node: Node, read: Read, depth: int) -> Groups:
+        found: list[Group] = []
         at, level = 0, len(node.levels)
         for entries in node.levels:
             level -= 1
@@ -99,7 +120,7 @@ class TextSearch:
 
     def _entries(
         self, kind: int, entries: Iterable[Entry], level: int, at: int, read: Read, depth: int
-    ) -> Iterator[Found]:
+    ) -> Iterator[Group]:
         """What is under entries of one level, of which only those are read that no state had before."""
         some = list(entries)
         for first in range(0, len(some), _AT_ONCE):
@@ -115,7 +136,7 @@ class TextSearch:
                 yield from _moved(finds, kind, at)
                 at += entry.count
 
-    def _chunk(self, kind: int, entry: Entry, level: int, chunk: bytes, read: Read, depth: int) -> _Finds:
+    def _chunk(self, kind: int, entry: Entry, level: int, chunk: bytes, read: Read, depth: int) -> Groups:
         if level:
             if not chunk or chunk[0] != nodes.INDEX:
                 raise MalformedNodeError(f"no index at level {level}")
@@ -125,23 +146,28 @@ class TextSearch:
             return tuple(self._entries(kind, below, level - 1, 0, read, depth))
         return self._run(kind, entry.count, parts_of(chunk), read, depth)
 
-    def _run(self, kind: int, count: int, parts: Parts, read: Read, depth: int) -> _Finds:
+    def _run(self, kind: int, count: int, parts: Parts, read: Read, depth: int) -> Groups:
         self.searched += 1
         if len(parts) == 1 and self._pattern.absent(parts[0]):
             return ()
         # A list or dict of its own, so that it is opened as every other one is.
-        inner = sum(nodes.parse_node(part).size for part in parts[1::2])
-        size = len(nodes.header(kind, count)) + sum(map(len, parts[::2])) + inner
+        cut_out = sum(nodes.parse_node(part).size for part in parts[1::2])
+        size = len(nodes.header(kind, count)) + sum(map(len, parts[::2])) + cut_out
         run = Large(Node(kind, count, size, [], parts).pack())
+        groups: list[Group] = []
         found: list[Found] = []
         for item in items_at_hand(run):
             step = PathStep("index", item.at) if kind == nodes.LIST else PathStep("key", item.key)
             if isinstance(item.value, Encoded):
                 finds = self._encoded(item.value.data)
-            else:
-                finds = self.search(item.value, read, depth + 1)
-            found += [each._replace(steps=(step, *each.steps)) for each in finds]
-        return tuple(found)
+                found += [each._replace(steps=(step, *each.steps)) for each in finds]
+                continue
+            inner = self.search(item.value, read, depth + 1)
+            if inner:
+                groups += _grouped(tuple(found))
+                groups += [each._replace(way=(step, *each.way)) for each in inner]
+                found = []
+        return (*groups, *_grouped(tuple(found)))
 
     def _encoded(self, data: bytes) -> _Finds:
         if self._pattern.absent(data):
@@ -153,7 +179,7 @@ class TextSearch:
                 found.append(_shown(text, span, place))
         return tuple(found)
 
-    def _remember(self, known: tuple[ChunkHash | bytes, int, int], finds: _Finds) -> None:
+    def _remember(self, known: tuple[ChunkHash | bytes, int, int], finds: Groups) -> None:
         self._finds[known] = finds
         if len(self._finds) > _REMEMBERED:
             del self._finds[next(iter(self._finds))]
@@ -207,12 +233,20 @@ def _shown(text: str, span: Span, at: _At | None) -> Found:
     return Found(tuple(reversed(steps)), part, start - first, last - first, start, hash(text))
 
 
-def _moved(finds: _Finds, kind: int, by: int) -> Iterable[Found]:
+def _grouped(finds: _Finds) -> Groups:
+    return (Group(finds),) if finds else ()
+
+
+def _moved(groups: Groups, kind: int, by: int) -> Iterable[Group]:
     """The same, with the place of a run in its list added to the first step."""
     if kind != nodes.LIST or not by:
-        return finds
-    return [each._replace(steps=(_later(each.steps[0], by), *each.steps[1:])) for each in finds]
+        return groups
+    return [
+        each._replace(way=_later(each.way, by)) if each.way else each._replace(by=each.by + by)
+        for each in groups
+    ]
 
 
-def _later(step: PathStep, by: int) -> PathStep:
-    return PathStep("index", step.key + by)
+def _later(steps: tuple[PathStep, ...], by: int) -> tuple[PathStep, ...]:
+    """The same way, into a list that begins so many items later."""
+    return (PathStep("index", steps[0].key + by), *steps[1:]) if by else steps

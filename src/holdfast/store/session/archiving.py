@@ -28,21 +28,24 @@ class SessionArchiving(SessionIdentity):
         """Write checkpoints with their states to a file or a folder.
 
         The end of the name says how: `.json` is one checkpoint, readable, with a line for each value; `.json.gz` the
-        same, compressed; `.jsonl` has one checkpoint a line and is appended to; `.html` is a page with a timeline, the
-        states and what changed, which opens without a server and cannot be imported. A path that ends with `/`, or is a
-        folder, gets a file for each checkpoint, named `YYYYMMDD-HHMMSS-xxxx.json.gz` by its time in UTC and the first
-        digits of its id. A file that is replaced or made appears whole.
+        same, compressed; `.jsonl` has one checkpoint a line and is appended to, by several writers at once if need be;
+        `.html` is a page with a timeline, the states and what changed, which opens without a server and cannot be
+        imported. A path that ends with `/`, or is a folder, gets a file for each checkpoint, named
+        `YYYYMMDD-HHMMSS-xxxx.json.gz` by its time in UTC and the first digits of its id. A file that is replaced or
+        made appears whole, and what was there is there until then.
 
         Args:
             ref: The checkpoint; or a range such as `main~5..main`, or several of both.
             path: The file or folder; or a file that was opened to write bytes.
             format: json, json.gz, jsonl, jsonl.gz or html, where the name does not say it.
             session: The whole session with its branches, in .jsonl, .jsonl.gz or .html; `ref` does not matter then.
-            force: Write over a file that is there. Lines are appended and folders are added to without it.
+            force: Write over a file that is there, also over one of lines. Lines are appended and folders are added to
+                without it.
 
         Raises:
             NotFoundError: There is no such checkpoint.
-            InvalidInputError: The file is there already (`path-exists`), or does not fit what is to be written.
+            InvalidInputError: The file is there already, or is that of a whole session, to which nothing is appended
+                (`path-exists`); or it does not fit what is to be written.
             BackendError: The file cannot be written.
         """
         from holdfast.store.archives.exporting import export

@@ -43,7 +43,7 @@ class SessionBranching(SessionIdentity):
             keep=self._writer.keep,
             lease=self._writer.lease,
             export_dir=None if files is None else files.folder,
-            export_format="json" if files is None else files.kind,
+            export_format="json.gz" if files is None else files.kind,
         )
         forked._writer.go_on(place.branch, made)  # noqa: SLF001 - a Session like this one
         return forked

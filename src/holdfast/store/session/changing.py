@@ -70,8 +70,8 @@ class SessionChanging(SessionIdentity):
         """Remove the checkpoints that a policy does not keep, and say why each stays or goes.
 
         They are hidden, and go for good only with gc; `undo` brings them back until then. The tips of branches, the
-        checkpoints where branches part and pinned ones always stay. With `per="agent"`, all sessions of this session's
-        agent are pruned.
+        checkpoints where branches part or meet and pinned ones always stay; what is part of another checkpoint goes
+        with that one. With `per="agent"`, all sessions of this session's agent are pruned.
 
         Args:
             keep: The policy, such as `Keep(last=100, days=7)`.
@@ -80,7 +80,7 @@ class SessionChanging(SessionIdentity):
         from holdfast.store.pruning import prune, removed_by
 
         parts = self._writer.parts
-        report = prune(parts.backend, self.id, self.branch, keep, now=parts.clock(), dry_run=dry_run)
+        report = prune(self._writer.place, keep, dry_run=dry_run)
         for session, ids in removed_by(report).items():
             parts.metrics.removed(session, "prune", ids)
         self._go_back(report)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from holdfast.errors import ErrorCode, InvalidInputError
 from holdfast.history.checkpoint import Checkpoint
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 Ref = str | Checkpoint
 
+_USUAL_FILES: Final = "json.gz"
+
 
 class SessionIdentity:
     """One writer on one branch of one session."""
@@ -36,7 +38,7 @@ class SessionIdentity:
         keep: Keep | None = None,
         lease: HeldLease | None = None,
         export_dir: str | Path | bool | None = None,
-        export_format: str = "json.gz",
+        export_format: str = _USUAL_FILES,
     ) -> None:
         claim = Claim(
             session=check_session(session),
@@ -49,6 +51,13 @@ class SessionIdentity:
 
             lease = check_held(lease)
         files = None
+        if export_format != _USUAL_FILES and export_dir is None:
+            # Nobody says how to write files and wants none; export_dir=False says that they are switched off.
+            raise InvalidInputError(
+                f"export_format={export_format!r:.40} without export_dir: no files would be written",
+                code=ErrorCode.BAD_ARGUMENT,
+                hint='pass export_dir, a folder or True for "checkpoints"; or leave both out for no files',
+            )
         if export_dir is not None and export_dir is not False:
             # Only a session that keeps files needs to know how they are written.
             from holdfast.store.archives.keeping import ExportFolder

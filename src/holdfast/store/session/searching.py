@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from itertools import islice
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 from holdfast.history.checkpoint import Checkpoint
@@ -11,6 +10,7 @@ from holdfast.store.session.identity import Ref, SessionIdentity, check_limit
 
 # Each is imported by the methods that need it: a process that only saves is started faster.
 if TYPE_CHECKING:
+    from holdfast.store.searching.findings import Findings
     from holdfast.store.searching.reports import BisectReport, Blame, GrepMatch, PathChange
 
 
@@ -35,7 +35,7 @@ class SessionSearching(SessionIdentity):
         Args:
             predicate: A function that takes a state and says whether it holds; it may return `holdfast.Skip`. Or an
                 expression over the state, which runs no code: `messages[-1].role == "tool" and score < 0.5`. What an
-                expression asks for and a state does not have, does not hold there.
+                expression asks for and a state does not have is unknown there: neither it nor its contrary holds.
             good: A checkpoint where it does not hold yet; the first of the history unless given.
             bad: A later one where it holds; the head unless given.
             path: Load this part of each state only, and judge that. A state without it is one where it does not hold.
@@ -66,9 +66,10 @@ class SessionSearching(SessionIdentity):
     def blame(self, path: str, ref: Ref = "@", *, exact: bool = False) -> Blame:
         """Return who set what is at a path: the checkpoint, what it set, and what was there before.
 
-        The checkpoint did change it, and the value is the same at each state that was looked at since. Those are few:
-        1, 2, 4, 8 ... steps back, and then halves; a value that went away and came back between two of them is passed
-        over. The report says whether that is possible (`certain`). With `exact` it is not.
+        Where the value came in by a merge, it is the checkpoint that set it on the merged line, and `merges` names the
+        merge. The checkpoint did change it, and the value is the same at each state that was looked at since. Those are
+        few: 1, 2, 4, 8 ... steps back, and then halves; a value that went away and came back between two of them is
+        passed over. The report says whether that is possible (`certain`). With `exact` it is not.
 
         Args:
             path: Which part: `beliefs.b7.confidence`, `messages[-1].role`.
@@ -78,6 +79,7 @@ class SessionSearching(SessionIdentity):
         Raises:
             NotFoundError: No state that was looked at has anything there (`path-missing`), or `ref` names nothing.
             InvalidInputError: The path is none (`bad-path`).
+            IntegrityError: No state could be read. Single ones are passed over, with a note in the report.
         """
         from holdfast.store.searching.changes import blame
 
@@ -91,7 +93,7 @@ class SessionSearching(SessionIdentity):
         oldest_first: bool = False,
         exact: bool = True,
         limit: int | None = None,
-    ) -> Iterator[PathChange]:
+    ) -> Findings[PathChange]:
         """Return each change of what is at a path, newest first, as they are found.
 
         Values are compared as they are stored, and only those that changed are built. Every state with a root of its
@@ -109,13 +111,14 @@ class SessionSearching(SessionIdentity):
             NotFoundError: No state has anything there (`path-missing`, when the history was gone through), or `ref`
                 names nothing.
             InvalidInputError: The path is none (`bad-path`).
+            IntegrityError: No state could be read. Single ones are passed over, with a warning and in `notes` of what
+                is returned.
         """
         from holdfast.store.searching.changes import history_of
 
         check_limit(limit)
         place, types = self._writer.place, self._writer.parts.types
-        found = history_of(place, types, path, ref, oldest_first=oldest_first, exact=exact)
-        return islice(found, limit)
+        return history_of(place, types, path, ref, oldest_first=oldest_first, exact=exact, limit=limit)
 
     def grep(
         self,
@@ -127,7 +130,7 @@ class SessionSearching(SessionIdentity):
         ignore_case: bool = False,
         new: bool = False,
         limit: int | None = None,
-    ) -> Iterator[GrepMatch]:
+    ) -> Findings[GrepMatch]:
         """Return the texts that match in the states of a history, newest checkpoint first, as they are found.
 
         A text counts once in each state that has it, with its first match; keys and bytes do not count. A chunk that
@@ -136,7 +139,7 @@ class SessionSearching(SessionIdentity):
         Args:
             pattern: The words to look for, as they are.
             ref: From which checkpoint on to look back; or a range, `#10..#90`; `@~1..@` is the newest state alone.
-            path: Only in this part of each state.
+            path: Only in this part of each state; `.notes` says so if no state has anything there.
             regex: The pattern is a regular expression; needs `holdfast[query]`. One that takes more than a second on
                 a text is refused then.
             ignore_case: Capital and small letters are the same.
@@ -146,6 +149,8 @@ class SessionSearching(SessionIdentity):
         Raises:
             InvalidInputError: The pattern is none, or takes too long (`bad-pattern`).
             NotFoundError: `ref` names nothing.
+            IntegrityError: No state could be read. Single ones are passed over, with a warning and in `notes` of what
+                is returned.
             UnsupportedError: A regular expression, and the library for it is not installed.
         """
         from holdfast.store.searching.grepping import grep
@@ -153,4 +158,4 @@ class SessionSearching(SessionIdentity):
 
         check_limit(limit)
         wanted = Pattern(pattern, regex=regex, ignore_case=ignore_case)
-        return islice(grep(self._writer.place, wanted, ref, path=path, new=new), limit)
+        return grep(self._writer.place, wanted, ref, path=path, new=new, limit=limit)

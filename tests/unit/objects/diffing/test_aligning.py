@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.objects.diffing.aligning import align, rising, windows_between
+from holdfast.objects.diffing.aligning import align, rising, unlike, windows_between
 
 TOKENS = st.lists(st.integers(0, 6), max_size=40)
 
@@ -55,6 +55,32 @@ def test_windows_and_pairs_cover_both_sides(old, new):
         left |= set(range(old_start, old_stop))
         right |= set(range(new_start, new_stop))
     assert (left, right) == (set(range(len(old))), set(range(len(new))))
+
+
+@given(TOKENS, TOKENS | st.just([]))
+def test_what_is_unlike_is_all_that_lies_between_tokens_that_both_have(old, new):
+    left, right = [], []
+    old_at = new_at = 0
+    for old_start, old_stop, new_start, new_stop in unlike(old, new):
+        left += old[old_at:old_start]
+        right += new[new_at:new_start]
+        old_at, new_at = old_stop, new_stop
+    assert left + old[old_at:] == right + new[new_at:]
+
+
+@given(st.lists(st.integers(0, 9), max_size=30), st.sets(st.integers(0, 29)))
+def test_tokens_that_are_replaced_where_they_stood_are_found_without_aligning(old, places):
+    new = [-1 - at if at in places else token for at, token in enumerate(old)]
+    windows = unlike(old, new)
+    assert {at for start, stop, _, _ in windows for at in range(start, stop)} == places & {*range(len(old))}
+    assert all(window[:2] == window[2:] for window in windows)
+    assert windows == windows_between(
+        [(at, at) for at in range(len(old)) if at not in places], (0, len(old)) * 2
+    )
+
+
+def test_tokens_that_changed_places_are_not_taken_for_replaced():
+    assert unlike("abcd", "bcda") == [(0, 1, 0, 0), (4, 4, 3, 4)]
 
 
 class Token:

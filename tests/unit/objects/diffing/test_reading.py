@@ -107,9 +107,20 @@ def test_ten_edits_as_far_apart_as_can_be_read_a_leaf_of_each_side(large):
     assert len(chunks.diff(root, other)) == 10
     both = [chunks.of(root), chunks.of(other)]
     assert chunks.size <= 0.025 * (chunks.bytes_of(root) + chunks.bytes_of(other))
-    # A leaf of each side for each edit, and the index above it, which edits that far apart do not share.
-    assert len(chunks.names) <= 2 + 10 * 2 * 2 + 4
+    # What one side has and the other has not, and nothing else: a leaf for each edit, and the way to it. Edits that
+    # far apart share little of it.
+    assert sorted(chunks.names) == sorted({*both[0]} ^ {*both[1]})
     assert len(chunks.names) <= 0.036 * sum(map(len, both))
+
+
+def test_neighbours_that_changed_read_nothing_beside_them(large):
+    state, chunks, root = large
+    new = copy.deepcopy(state)
+    for at in [*range(2_000, 2_040), *range(6_000, 6_400, 7)]:
+        new["messages"][at]["tokens"] = -1
+    other = chunks.keep(new)
+    assert len(chunks.diff(root, other)) == 40 + 58
+    assert sorted(chunks.names) == sorted({*chunks.of(root)} ^ {*chunks.of(other)})
 
 
 def test_the_same_root_is_not_read_at_all(large):

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.property.test_diff import edited, plain
 
+from holdfast.objects.diffing.change import Place
 from holdfast.objects.diffing.diff import Diff
 from holdfast.objects.diffing.states import changes_of_values
 from holdfast.objects.registry import GLOBAL
@@ -36,19 +37,66 @@ MESSAGES = [{"id": number, "text": "hi", "read": False} for number in range(5)]
         ({"a": 1, "b": 2}, {"a": 1}, "-b"),
         ({"beliefs": {"x": 1}}, {"beliefs": {"x": 1, "y": 2, "z": 3}}, "+2 beliefs"),
         ({"m": MESSAGES}, {"m": [row | {"read": True} for row in MESSAGES]}, "5 m changed"),
+        ({"m": [1, 2, 3, 4]}, {"m": [5, 6, 7, 4]}, "3 m changed"),
+        ({"m": [[1, 2], [3, 4]]}, {"m": [[5, 6], [7, 4]]}, "2 m changed"),
+        (
+            {"m": [{"a": 1, "b": 1} for _ in range(3)], "n": [{"a": 1}]},
+            {"m": [{"a": 2, "b": 2} for _ in range(3)], "n": [{"a": 2}]},
+            "n[0].a 1 to 2, 3 m changed, 3 m changed",
+        ),
         ({"note": "a" * 90}, {"note": "b" * 190}, "note edited (+100 characters)"),
         ({"n": 1234567}, {"n": 1234568}, "n 1,234,567 to 1,234,568"),
         ({"n": 0.123456789}, {"n": 0.123456788}, "n 0.123456789 to 0.123456788"),
         ({"x": [1]}, {"x": (1,)}, "x a list to a tuple"),
+        (5, [5], "state an int to a list"),
         ({"tags": {"a"}}, {"tags": {"b"}}, "+1 -1 tags"),
         ({"a": 1, "b": 2}, {"b": 2, "a": 1}, "1 key moved"),
         ([1, 2], [1, 2, 3], "+1 item"),
         (1, 2, "state 1 to 2"),
         ({"n": 1}, {"n": 1.0}, "n 1 to 1.0"),
+        ({"score": 0.41}, {"score": 1.0}, "score 0.41 to 1.0"),
+        ({"score": -3.0}, {"score": 100_000.0}, "score -3.0 to 1e+05"),
+        ({"n": 12_345}, {"n": 0.5}, "n 12,345 to 0.5"),
+        ({"n": 2.0}, {"n": float("inf")}, "n 2.0 to inf"),
+        ({"n": 1234.0}, {"n": 1234.00001}, "n 1234.0 to 1234.00001"),
+        ({"n": None}, {"n": 3.0}, "n None to 3.0"),
     ],
 )
 def test_a_summary_says_what_a_person_would_say(old, new, wanted):
     assert summary(old, new) == wanted
+
+
+@pytest.mark.parametrize(
+    ("make", "wanted"),
+    [
+        (list, "300 k changed"),
+        (lambda numbers: {f"k{at}": number for at, number in enumerate(numbers)}, "k.k0 0 to 300, "),
+    ],
+    ids=["list", "dict"],
+)
+def test_many_changes_that_lie_deep_are_told_without_going_all_the_way_for_each(monkeypatch, make, wanted):
+    def nested(numbers):
+        value = make(numbers)
+        for _ in range(400):
+            value = {"k": value}
+        return value
+
+    changes = changes_of_values(nested(range(300)), nested(range(300, 600)), GLOBAL)
+    assert len(changes) == 300
+    visited = 0
+    original = Place.chain
+
+    def chain(place, *rest):
+        nonlocal visited
+        found = original(place, *rest)
+        visited += len(found)
+        return found
+
+    monkeypatch.setattr(Place, "chain", chain)
+    diff = Diff(changes)
+    assert diff.stat().parts[0].replaced == 300
+    assert diff.summary().startswith(wanted)
+    assert visited <= 2 * 300
 
 
 def test_what_does_not_fit_is_counted():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -9,11 +10,15 @@ import pytest
 from holdfast.errors import ErrorCode, InvalidInputError
 from holdfast.objects.merging.conflict import ABSENT
 from holdfast.objects.merging.states import MergedValue, merge_values
+from holdfast.objects.opaque import Opaque
 from holdfast.objects.registry import TypeRegistry
 
-BASE = {"a": 1, "b": {"x": 1, "y": 1}, "l": ["p", "q"], "odd key": 1}
-OURS = {"a": 2, "b": {"x": 2, "y": 2}, "l": ["p", "o", "q"], "odd key": 2}
-THEIRS = {"a": 3, "b": {"x": 3, "y": 3}, "l": ["p", "t", "q"], "odd key": 3}
+CYCLE: list[Any] = []
+CYCLE.append(CYCLE)
+SAME = {"deeper": [1]}
+BASE = {"a": 1, "b": {"x": 1, "y": 1}, "l": ["p", "q"], "odd key": 1, "same": SAME}
+OURS = {"a": 2, "b": {"x": 2, "y": 2}, "l": ["p", "o", "q"], "odd key": 2, "same": SAME}
+THEIRS = {"a": 3, "b": {"x": 3, "y": 3}, "l": ["p", "t", "q"], "odd key": 3, "same": SAME}
 
 
 def merged(resolve: Any, base: Any = BASE, ours: Any = OURS, theirs: Any = THEIRS) -> MergedValue:
@@ -28,7 +33,13 @@ def test_one_side_decides_on_everything():
 
 def test_a_function_decides_with_a_value():
     result = merged(lambda c: c.ours + c.theirs)
-    assert result.value == {"a": 5, "b": {"x": 5, "y": 5}, "l": ["p", "o", "t", "q"], "odd key": 5}
+    assert result.value == {
+        "a": 5,
+        "b": {"x": 5, "y": 5},
+        "l": ["p", "o", "t", "q"],
+        "odd key": 5,
+        "same": SAME,
+    }
     assert {each.how for each in result.resolved} == {"value"}
     assert not result.conflicts
 
@@ -52,7 +63,7 @@ def test_a_function_may_leave_a_conflict_open():
 
 def test_a_function_may_take_something_away():
     result = merged(lambda c: ABSENT)
-    assert result.value == {"b": {}, "l": ["p", "q"]}
+    assert result.value == {"b": {}, "l": ["p", "q"], "same": SAME}
 
 
 @pytest.mark.parametrize(
@@ -71,15 +82,72 @@ def test_a_function_may_take_something_away():
         ("odd key", ["['odd key']"]),
         ("", ["a", "b.x", "b.y", "l[1:2]", "['odd key']"]),
         ("*", ["a", "b.x", "b.y", "l[1:2]", "['odd key']"]),
-        ("b.x.deeper", []),
-        ("x", []),
-        ("l[1]", []),
+        ("*.deeper", []),
+        ("x.*", []),
+        ("same", []),
+        ("same.deeper[0]", []),
+        ("l[0]", []),
+        ("l[0:1]", []),
     ],
 )
 def test_a_path_stands_for_what_is_there_and_in_it(pattern, decided):
     result = merged({pattern: "theirs"})
     assert [each.conflict.path for each in result.resolved] == decided
     assert len(result.conflicts) == 5 - len(decided)
+
+
+@pytest.mark.parametrize(
+    "wrong", ["x", "b.z", "b.x.deeper", "same.deeper[1]", "l[9]", "l[5:9]", "odd keys", "{1}"]
+)
+def test_a_path_that_is_nowhere_is_refused_and_the_conflicts_are_named(wrong):
+    with pytest.raises(InvalidInputError) as caught:
+        merged({wrong: "theirs", "": "ours"})
+    assert caught.value.code is ErrorCode.BAD_ARGUMENT
+    assert repr(wrong) in str(caught.value)
+    assert "the conflicts are at a, b.x, b.y, l[1:2], ['odd key']" in caught.value.hint
+    assert caught.value.details["conflicts"] == ["a", "b.x", "b.y", "l[1:2]", "['odd key']"]
+
+
+def test_a_path_that_is_nowhere_is_refused_before_anybody_is_asked():
+    asked: list[Any] = []
+    with pytest.raises(InvalidInputError, match="no conflict at 'x'"):
+        merged({"x": "ours", "": asked.append})
+    assert asked == []
+
+
+def test_what_was_meant_is_guessed():
+    three = ({"notes": {"x": 1}}, {"notes": {"x": 2}}, {"notes": {"x": 3}})
+    for typed, meant in (("nots", "notes"), ("notes.y", "notes.x")):
+        with pytest.raises(InvalidInputError) as caught:
+            merged({typed: "theirs"}, *three)
+        assert caught.value.hint == f"did you mean {meant}? the conflict is at notes.x"
+    many = [{f"key{number}": side for number in range(9)} for side in range(3)]
+    with pytest.raises(InvalidInputError) as caught:
+        merged({"something else": "theirs"}, *many)
+    assert caught.value.hint == "the conflicts are at key0, key1, key2, key3, key4 and 4 more"
+
+
+def test_a_path_that_is_nowhere_is_nothing_to_refuse_where_there_is_no_conflict():
+    assert merged({"x": "ours"}, {"a": 1}, {"a": 2}, {"a": 1, "b": 1}).value == {"a": 2, "b": 1}
+
+
+def test_a_path_of_what_one_side_removed_is_somewhere():
+    three: tuple[Any, ...] = ({"a": 1, "gone": 1}, {"a": 2}, {"a": 3})
+    assert merged({"gone": "ours", "": "ours"}, *three).value == {"a": 2}
+
+
+@pytest.mark.parametrize("wrong", ["l[1]", "l[1].deeper"])
+def test_an_item_of_a_stretch_cannot_be_decided_on_alone(wrong):
+    with pytest.raises(InvalidInputError, match=r"a part of the conflict at l\[1:2\]") as caught:
+        merged({wrong: "ours", "": "theirs"})
+    assert caught.value.hint == "resolve l[1:2], or the list that it is in"
+
+
+def test_keys_of_any_type_and_fields_are_looked_for():
+    three = [{"a": side, "p": {1: 0}, "o": Opaque("Plan", 1, {"goal": 1})} for side in range(3)]
+    assert merged({"p{1}": "ours", "o.goal": "ours", "a": "theirs"}, *three).value["a"] == 2
+    with pytest.raises(InvalidInputError, match=r"no conflict at 'o\.gaol'"):
+        merged({"o.gaol": "ours", "a": "theirs"}, *three)
 
 
 def test_the_first_path_that_fits_decides():
@@ -107,9 +175,45 @@ def test_what_is_no_path_is_refused(wrong):
     assert caught.value.code is ErrorCode.BAD_PATH
 
 
-def test_a_value_that_cannot_be_kept_is_refused():
-    with pytest.raises(InvalidInputError):
-        merged(lambda c: object())
+@pytest.mark.parametrize(
+    ("path", "given", "place"),
+    [
+        ("a", object(), "a"),
+        ("b.x", {"k": [1, object()]}, "b.x['k'][1]"),
+        ("l", [object()], "l[1:2][0]"),
+        ("odd key", {"k": CYCLE}, "['odd key']['k'][0]"),
+    ],
+)
+def test_a_value_that_cannot_be_kept_is_refused_with_its_place_in_the_state(path, given, place):
+    with pytest.raises(InvalidInputError) as caught:
+        merged({path: lambda c: given})
+    assert str(caught.value).startswith(f"{place}: ")
+    assert str(caught.value).endswith(", and resolve returned it")
+    assert caught.value.details["path"] == place
+    assert "state" not in str(caught.value)
+
+
+def test_a_value_that_cannot_be_kept_as_the_whole_state_is_called_so():
+    with pytest.raises(InvalidInputError, match=r"^state: a value of type object cannot be saved"):
+        merged(lambda c: object(), 1, 2, 3)
+
+
+class Asking:
+    async def __call__(self, conflict: Any) -> Any:
+        return conflict.ours
+
+
+async def ask(conflict: Any) -> Any:
+    return conflict.ours
+
+
+@pytest.mark.parametrize("wrong", [ask, Asking(), partial(ask), lambda c: ask(c) if c else None])
+def test_what_has_to_be_awaited_is_refused(wrong):
+    for resolve in (wrong, {"a": wrong}):
+        with pytest.raises(InvalidInputError, match="this merge is not awaited") as caught:
+            merged(resolve)
+        assert caught.value.code is ErrorCode.BAD_ARGUMENT
+        assert "AsyncSession" in caught.value.hint
 
 
 def test_a_stretch_of_a_list_must_become_a_list():

@@ -73,11 +73,14 @@ def described(store: Store, session: str = "research/42") -> list[dict[str, Any]
 
 def forged(path: Path, target: Path, **changes: Any) -> Path:
     """The same checkpoint with other fields, and hashes that fit them: what somebody who knows the format can make."""
-    data = json.loads(path.read_bytes()) | changes
+    target.write_text(json.dumps(sealed(json.loads(path.read_bytes()) | changes)))
+    return target
+
+
+def sealed(data: dict[str, Any]) -> dict[str, Any]:
+    """What a file says of a checkpoint, with the hashes that fit it."""
     read = read_checkpoint(parse(json.dumps(data).encode(), ArchiveLimits(), "f"), "f")
-    data["root"] = encode_state(read.state, TypeRegistry()).root.hex()
+    data = data | {"root": encode_state(read.state, TypeRegistry()).root.hex()}
     row = read.row._replace(root=ChunkHash(bytes.fromhex(data["root"])))
     data["id"] = checkpoint_id(row).hex()
-    data["seal"] = seal_of({key: each for key, each in data.items() if key not in ("state", "seal")})
-    target.write_text(json.dumps(data))
-    return target
+    return data | {"seal": seal_of({key: each for key, each in data.items() if key not in ("state", "seal")})}

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import json
+import os
+from pathlib import Path
 
 import pytest
 from tests.unit.store.archives.archive_samples import filled
@@ -70,6 +73,33 @@ def test_a_name_that_another_checkpoint_has_gets_more_digits(session, tmp_path):
     [longer] = session.export("#1", tmp_path, format="json").files
     assert session.checkpoint("#1").id[:8] in longer
     assert longer != name
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_a_name_that_is_taken_in_the_last_moment_is_left_to_whoever_took_it(
+    session, tmp_path, monkeypatch, links
+):
+    [name] = session.export("#1", f"{tmp_path}/", format="json").files
+    first = tmp_path / name
+    theirs = first.read_bytes().replace(session.checkpoint("#1").id.encode(), b"f" * 64)
+    first.unlink()
+
+    def link(here, there):
+        # Another process had the same time and the same digits, and comes between the look and the link.
+        if Path(there) == first and not first.exists():
+            first.write_bytes(theirs)
+        if links:
+            return os_link(here, there)
+        raise PermissionError(errno.EPERM, "no links here")
+
+    os_link = os.link
+    monkeypatch.setattr(os, "link", link)
+    [longer] = session.export("#1", tmp_path, format="json").files
+    if links:
+        assert first.read_bytes() == theirs
+        assert session.checkpoint("#1").id[:8] in longer
+    assert session.checkpoint("#1").id in Path(longer).read_text()
+    assert sorted(each.name for each in tmp_path.iterdir()) == sorted({first.name, Path(longer).name})
 
 
 def test_json_lines_are_appended_to_and_have_each_checkpoint_once(session, tmp_path):

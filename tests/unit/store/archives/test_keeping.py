@@ -11,6 +11,7 @@ import pytest
 
 import holdfast
 from holdfast import HoldfastWarning, InvalidInputError, Keep
+from holdfast.store.archives import keeping, lines
 
 
 @pytest.fixture
@@ -146,3 +147,52 @@ def test_true_is_the_usual_folder_and_nonsense_is_refused(store, tmp_path, monke
     for wrong in ({"export_dir": ""}, {"export_dir": 7}, {"export_dir": "a", "export_format": "xml"}):
         with pytest.raises(InvalidInputError):
             store.session("s", **wrong)
+
+
+def counted(monkeypatch, module, name, calls):
+    real = getattr(module, name)
+
+    def counting(*given):
+        calls.append(str(given[0]))
+        return real(*given)
+
+    monkeypatch.setattr(module, name, counting)
+
+
+@pytest.mark.parametrize("kind", ["json", "json.gz"])
+def test_a_prune_lists_the_folder_once_and_opens_what_it_removes(store, tmp_path, kind, monkeypatch):
+    folder = tmp_path / "out"
+    session = store.session("s", export_dir=folder, export_format=kind)
+    for step in range(40):
+        session.save({"step": step})
+    listed: list[str] = []
+    for name in ("listdir", "scandir"):
+        counted(monkeypatch, os, name, listed)
+    opened: list[str] = []
+    counted(monkeypatch, keeping, "id_in", opened)
+    session.prune(Keep(last=10))
+    assert listed.count(str(folder)) == 1
+    # Files whose digits are those of something else may be looked into as well.
+    assert 30 <= len(opened) <= 33
+    monkeypatch.undo()
+    assert len(names(folder)) == 10
+
+
+def test_a_prune_reads_the_lines_once_however_many_go(store, tmp_path, monkeypatch):
+    session = store.session("s", export_dir=tmp_path / "out", export_format="jsonl")
+    for step in range(40):
+        session.save({"step": step})
+    looked: list[str] = []
+    counted(monkeypatch, lines, "id_in_line", looked)
+    session.prune(Keep(last=10))
+    assert len(looked) == 40
+    assert len(kept(tmp_path / "out")) == 10
+
+
+def test_forgetting_leaves_lines_that_are_not_ours(store, tmp_path):
+    session = store.session("s", export_dir=tmp_path / "out", export_format="jsonl")
+    session.save({"a": 1})
+    [path] = (tmp_path / "out").iterdir()
+    path.write_bytes(b"# mine \xff\n" + path.read_bytes())
+    store.forget("s")
+    assert path.read_bytes() == b"# mine \xff\n"

@@ -11,8 +11,9 @@ from tests.unit.store.archives.archive_samples import described, filled, ids
 import holdfast
 from holdfast import BackendError, Store
 from holdfast.backends.memory import MemoryBackend
+from holdfast.backends.recent import RecentChunks
 from holdfast.store import loading
-from holdfast.store.archives import importing, spool
+from holdfast.store.archives import bringing, importing, planning, spool
 from holdfast.testing.faults import Fault, FaultyBackend, failing, io_failed
 
 NAME = "research/42"
@@ -34,8 +35,8 @@ def source():
 
 
 def test_a_session_goes_in_and_out_of_every_kind_of_store(source, store, tmp_path, monkeypatch):
-    monkeypatch.setattr(importing, "_AT_ONCE", 500)
-    monkeypatch.setattr(importing, "_PART", 500)
+    monkeypatch.setattr(bringing, "_AT_ONCE", 500)
+    monkeypatch.setattr(bringing, "_PART", 500)
     source.session(NAME).export(path=tmp_path / "a.jsonl", session=True)
     store.import_(tmp_path / "a.jsonl")
     assert described(store) == described(source)
@@ -47,16 +48,16 @@ def test_a_session_goes_in_and_out_of_every_kind_of_store(source, store, tmp_pat
 
 def test_somebody_who_writes_meanwhile_is_not_written_over(source, store, tmp_path, monkeypatch):
     source.session(NAME).export(path=tmp_path / "a.jsonl", session=True)
-    planned = importing._planned
+    planned = planning.plan_session
     came: list[holdfast.Checkpoint] = []
 
-    def between(backend, read):
-        plan = planned(backend, read)
+    def between(backend, read, **more):
+        plan = planned(backend, read, **more)
         if not came:
             came.append(store.session(NAME).save({"came": "between"}))
         return plan
 
-    monkeypatch.setattr(importing, "_planned", between)
+    monkeypatch.setattr(importing, "plan_session", between)
     report = store.import_(tmp_path / "a.jsonl")
     assert store.session(NAME).checkpoint("main").id == came[0].id
     assert set(report.sessions[0].branches) == {"idea", "main-1"}
@@ -71,16 +72,16 @@ def test_what_is_new_does_not_follow_what_was_deleted_meanwhile(source, store, t
     session.save({"newer": 1})
     session.export("@", tmp_path / "newer.jsonl")
     store.import_(tmp_path / "older.jsonl")
-    planned = importing._planned
+    planned = planning.plan_session
     gone: list[holdfast.Checkpoint] = []
 
-    def between(backend, read):
-        plan = planned(backend, read)
+    def between(backend, read, **more):
+        plan = planned(backend, read, **more)
         if not gone:
             gone.append(store.session(NAME).delete("@"))
         return plan
 
-    monkeypatch.setattr(importing, "_planned", between)
+    monkeypatch.setattr(importing, "plan_session", between)
     store.import_(tmp_path / "newer.jsonl")
     made = store.session(NAME).checkpoint("main-1")
     assert (made.parent, made.prev, made.skipped) == (gone[0].id, gone[0].prev, 1)
@@ -91,7 +92,7 @@ def test_what_is_new_does_not_follow_what_was_deleted_meanwhile(source, store, t
 def test_an_error_of_the_store_leaves_all_or_nothing_and_the_next_import_finishes(source, tmp_path, hook):
     source.session(NAME).export(path=tmp_path / "a.jsonl", session=True)
     broken = failing(io_failed())
-    fault = Fault("commit", before=broken) if hook == "before" else Fault("commit", after=broken)
+    fault = Fault("adopt", before=broken) if hook == "before" else Fault("adopt", after=broken)
     with Store(FaultyBackend(MemoryBackend(), [fault])) as store:
         if hook == "before":
             with pytest.raises(BackendError):
@@ -116,11 +117,12 @@ def test_memory_is_that_of_the_largest_checkpoint_however_many_there_are(tmp_pat
     for module, name in (
         (loading, "_PAGE_BYTES"),
         (loading, "_REMEMBERED_BYTES"),
-        (importing, "_AT_ONCE"),
-        (importing, "_PART"),
+        (bringing, "_AT_ONCE"),
+        (bringing, "_PART"),
     ):
         monkeypatch.setattr(module, name, 500_000)
     monkeypatch.setattr(spool, "_IN_MEMORY", 500_000)
+    monkeypatch.setattr(RecentChunks.__init__, "__defaults__", (500_000,))
     with holdfast.open(tmp_path / "a.db", durability="process") as store:
         for count, name in ((20, "few"), (120, "many")):
             session = store.session(name)

@@ -10,7 +10,7 @@ from tests.unit.store.searching.counting import counted_session
 
 import holdfast
 from holdfast import ErrorCode
-from holdfast.store.searching import patterns
+from holdfast.store.searching import patterns, texts
 
 
 def found(matches):
@@ -176,19 +176,6 @@ def test_matches_come_as_they_are_found():
     assert len(backend.asked) == 2
 
 
-def test_what_is_damaged_is_never_searched():
-    session, backend = counted_session()
-    made = [session.save({"t": f"needle {n}"}) for n in range(3)]
-    backend.spoiled = {made[1].root}
-    matches = session.grep("needle")
-
-    assert next(matches).checkpoint.seq == 3
-    with pytest.raises(holdfast.IntegrityError):
-        next(matches)
-    with pytest.raises(holdfast.IntegrityError):
-        list(session.history_of("t"))
-
-
 def test_what_is_erased_while_somebody_looks_is_said_to_be(store):
     session = store.session("s")
     for n in range(4):
@@ -212,3 +199,44 @@ def test_the_store_can_be_written_between_two_matches(session):
         session.save({"t": "other"})
 
     assert seen == [4, 3, 2, 1]
+
+
+def test_what_two_states_share_is_not_put_together_to_find_what_is_new(session, monkeypatch):
+    notes = [f"needle {number} {'x' * 200}" for number in range(2000)]
+    session.save({"step": 0, "deep": {"notes": notes}})
+    for step in (1, 2, 3):
+        session.save({"step": step, "deep": {"notes": [*notes, f"one more needle, {step}"]}})
+    placed = texts.Group.placed
+    counts = []
+
+    def counting(group):
+        counts.append(len(group.finds))
+        return placed(group)
+
+    monkeypatch.setattr(texts.Group, "placed", counting)
+    matches = session.grep("needle", new=True)
+    assert found(islice(matches, 3)) == [(step, "deep.notes[2000]") for step in (4, 3, 2)]
+    assert sum(counts) < 600
+    assert len(list(matches)) == 2000
+
+
+def test_a_text_that_stands_elsewhere_too_is_new_where_it_came(session):
+    notes = [f"note {number} {'x' * 200}" for number in range(2000)]
+    notes[1500] = "the needle"
+    session.save({"notes": notes})
+    session.save({"notes": ["the needle", *notes]})
+    assert len(list(session.grep("needle", new=True, limit=1))) == 1
+    assert found(session.grep("needle", new=True))[1:] == [(1, "notes[1500]")]
+    assert len(found(session.grep("needle"))) == 3
+
+
+def test_paths_lead_through_large_lists_in_large_lists(session):
+    rows = [[f"{row} {number} {'x' * 300}" for number in range(150)] for row in range(80)]
+    for row in (0, 37, 79):
+        rows[row][140] = f"needle {row}"
+    session.save({"rows": rows})
+    session.save({"rows": [["new"], *rows]})
+    assert found(session.grep("needle", "#1")) == [(1, f"rows[{row}][140]") for row in (0, 37, 79)]
+    for match in session.grep("needle"):
+        assert session.load(match.checkpoint, path=match.path) == match.text
+    assert found(session.grep("needle", path="rows[38]", limit=1)) == [(2, "rows[38][140]")]

@@ -1,0 +1,77 @@
+"""Which branches an import may move forward: those whose head the line that comes in goes on from.
+
+A line goes on from a head where the head is an ancestor of its last checkpoint, by what each checkpoint follows here.
+Where the two have parted, or several lines of one name go on from the same head, nobody but a person can say where the
+branch belongs, and it stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from holdfast.storage.records import BranchRow, CheckpointId, CheckpointRow, Move
+
+Find = Callable[[CheckpointId], CheckpointRow | None]
+
+
+def last_on_branches(
+    rows: Sequence[CheckpointRow], heads: Mapping[str, CheckpointId] | None
+) -> list[tuple[str, CheckpointId]]:
+    """Where each branch ends in what came in, as the rows are here from then on.
+
+    Args:
+        rows: All that came in, what was here before included.
+        heads: The branches as the first line of a whole session says; None where there is no such line, and a branch
+            ends where nothing that was saved on it follows.
+    """
+    there = {row.id for row in rows if not row.hidden}
+    if heads is not None:
+        return [(name, head) for name, head in heads.items() if head in there]
+    followed = {
+        (row.branch, each)
+        for row in rows
+        if not row.hidden
+        for each in (row.prev, *row.parents[:1])
+        if each is not None
+    }
+    return [(row.branch, row.id) for row in rows if row.id in there and (row.branch, row.id) not in followed]
+
+
+def moves_forward(
+    branches: Iterable[BranchRow], ends: Iterable[tuple[str, CheckpointId]], find: Find
+) -> tuple[Move, ...]:
+    """The heads that can move forward, each to where the line of its name ends."""
+    by_name: dict[str, list[CheckpointId]] = {}
+    for name, end in ends:
+        by_name.setdefault(name, []).append(end)
+    moves = []
+    for branch in branches:
+        wanted = by_name.get(branch.name)
+        head = find(branch.head) if wanted else None
+        if not wanted or head is None or branch.head in wanted:
+            continue
+        going_on = _going_on(head, wanted, find)
+        if len(going_on) == 1:
+            moves.append(Move(branch.name, expected=branch.head, head=going_on[0]))
+    return tuple(moves)
+
+
+def _going_on(head: CheckpointRow, ends: Iterable[CheckpointId], find: Find) -> list[CheckpointId]:
+    """Those of some checkpoints that have the head among their ancestors."""
+    # Shared by all of them: each checkpoint is passed once, however many lines there are.
+    known = {head.id: True}
+    found = []
+    for end in ends:
+        passed: list[CheckpointId] = []
+        here = find(end)
+        # A child is younger than what it follows. Whatever is as old as the head is not made from it; and in a damaged
+        # store that leads in a circle, this ends.
+        while here is not None and here.id not in known and here.created_at > head.created_at:
+            passed.append(here.id)
+            known[here.id] = False
+            here = None if here.prev is None else find(here.prev)
+        reached = here is not None and known.get(here.id, False)
+        known.update(dict.fromkeys(passed, reached))
+        if reached and end != head.id:
+            found.append(end)
+    return found

@@ -1,0 +1,63 @@
+"""However many checkpoints are exported, and however: memory holds the largest of them and no more."""
+
+from __future__ import annotations
+
+import os
+import tracemalloc
+
+import pytest
+
+import holdfast
+from holdfast.store import loading
+from holdfast.store.archives import packing
+
+
+class Nowhere:
+    def write(self, data):
+        return len(data)
+
+
+def peak(work) -> int:
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    with holdfast.open(tmp_path_factory.mktemp("s") / "s.db", durability="process") as made:
+        for count, name in ((8, "few"), (40, "many")):
+            session = made.session(name)
+            for _ in range(count):
+                session.save({"noise": os.urandom(50_000)})
+        yield made
+
+
+@pytest.mark.parametrize(
+    ("target", "options"),
+    [
+        ("a.jsonl", {"session": True}),
+        ("a.jsonl.gz", {"session": True}),
+        ("a.html", {"session": True}),
+        ("lines.jsonl", {}),
+        ("folder/", {"format": "json"}),
+        ("", {"session": True}),
+    ],
+)
+def test_memory_is_that_of_the_largest_checkpoint(store, tmp_path, monkeypatch, target, options):
+    # What is read together has fixed sizes; with small ones, few states show that nothing else grows.
+    monkeypatch.setattr(loading, "_PAGE_BYTES", 100_000)
+    monkeypatch.setattr(loading, "_REMEMBERED_BYTES", 100_000)
+    monkeypatch.setattr(packing, "_REMEMBERED", 100_000)
+
+    def work(name):
+        session = store.session(name)
+        place = f"{tmp_path}/{name}-{target}" if target else Nowhere()
+        session.export([f"#{each}" for each in range(1, len(session.log()) + 1)], place, **options)
+
+    small, large = (peak(lambda name=name: work(name)) for name in ("few", "many"))
+    # Five times as many, 2 MB in all.
+    assert large < 1.5 * small
