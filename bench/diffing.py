@@ -1,6 +1,8 @@
 """What a diff costs beside loading both states: two states of 10 MB that differ in ten places.
 
-python -m bench.diffing [--quick]
+python -m bench.diffing                  everything: half a minute
+python -m bench.diffing --quick          fewer rounds; its ratios are no measurement
+python -m bench.diffing --json PATH      where the figures go, beside the table
 
 Prints the chunks and bytes that are read, and the time of loading both states over the time of the diff; the target is
 at least 20. Both are timed in turns in one process, and the minimum counts: the machine may have other things to do.
@@ -10,28 +12,74 @@ from __future__ import annotations
 
 import argparse
 import copy
+import json
 import random
 import tempfile
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import holdfast
+from bench.environment import described
+from bench.report import Row, table
 from holdfast.objects.diffing.states import changes_of_roots
 from holdfast.objects.links import reachable
 from holdfast.objects.registry import GLOBAL
 from holdfast.storage.records import ChunkHash
 
+_RESULTS = Path(__file__).resolve().parent / "results"
 _TARGET = 20
 _MESSAGES = 10_000
 
 
 def main() -> int:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Parse, measure, print, write."""
+    parser = argparse.ArgumentParser(prog="python -m bench.diffing", description="What a diff costs")
     parser.add_argument("--quick", action="store_true", help="fewer rounds; its ratios are no measurement")
-    rounds = 5 if parser.parse_args().quick else 40
+    parser.add_argument("--json", type=Path, help="where the figures go; bench/results/ by default")
+    options = parser.parse_args()
+    rounds = 5 if options.quick else 40
+    with tempfile.TemporaryDirectory() as folder:
+        meta = described(quick=options.quick, seed=8, folder=Path(folder), packages=("holdfast", "apsw"))
+        results = {
+            "kind": "diff",
+            "meta": meta,
+            "rounds": rounds,
+            "edits": _measure_all(rounds, Path(folder)),
+        }
+    print("\n\n".join(tables(results)))
+    path = options.json or _RESULTS / f"diffing-{datetime.now(UTC):%Y%m%d-%H%M%S}.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(results, indent=1), encoding="utf-8")
+    print(f"\nAll figures: {path}")
+    return 0
+
+
+def tables(results: dict[str, Any]) -> list[str]:
+    """What was read, and how long it took."""
+    edits: list[Row] = [
+        (
+            name,
+            f"{each['chunks_read']:,} of {each['chunks']:,}",
+            f"{each['chunks_read'] / each['chunks']:.1%}",
+            f"{each['bytes_read'] / each['bytes']:.1%}",
+            f"{each['least_load_ms']:.1f}",
+            f"{each['least_diff_ms']:.2f}",
+            f"1/{each['ratio']:.0f}",
+            "pass" if each["ratio"] >= _TARGET else f"SHORT by {_TARGET / each['ratio']:.2f} x",
+        )
+        for name, each in results["edits"].items()
+    ]
+    header = ("ten edits", "chunks read", "", "bytes", "load both", "diff", "/ load", f"at most 1/{_TARGET}")
+    return [
+        "### A diff of two states of 10 MB, beside loading both: ms of processor, least of all rounds",
+        table(header, edits),
+    ]
+
+
+def _measure_all(rounds: int, folder: Path) -> dict[str, Any]:
     draw = random.Random(8)
     words = ["".join(draw.choices("abcdefghijklmnop", k=draw.randint(2, 9))) for _ in range(3000)]
 
@@ -40,13 +88,13 @@ def main() -> int:
         return {"id": f"m{number}", "role": "user", "content": text, "tokens": number, "meta": {"ok": True}}
 
     state = {"goal": "x", "score": 0.41, "messages": [message(number) for number in range(_MESSAGES)]}
-    print(f"{'ten edits':24} {'chunks':>8} {'bytes':>8} {'load both':>11} {'diff':>9} {'ratio':>7}")
-    with tempfile.TemporaryDirectory() as folder, holdfast.open(Path(folder) / "store") as store:
+    with holdfast.open(folder / "store") as store:
         session = store.session("bench")
         first = session.save(state)
-        for name, new in _edited(state, message, draw).items():
-            _measure(store, name, first, session.save(new), rounds)
-    return 0
+        return {
+            name: _measure(store, first, session.save(new), rounds)
+            for name, new in _edited(state, message, draw).items()
+        }
 
 
 def _edited(
@@ -66,20 +114,23 @@ def _edited(
 
 
 def _measure(
-    store: holdfast.Store, name: str, old: holdfast.Checkpoint, new: holdfast.Checkpoint, rounds: int
-) -> None:
+    store: holdfast.Store, old: holdfast.Checkpoint, new: holdfast.Checkpoint, rounds: int
+) -> dict[str, Any]:
     session = store.session("bench")
     chunks, size, both = _read(store, old, new)
     loading = differing = float("inf")
     for _ in range(rounds):
         loading = min(loading, _spent(lambda: (session.load(old), session.load(new))))
         differing = min(differing, _spent(lambda: store.diff(old, new)))
-    ratio = loading / differing
-    print(
-        f"{name:24} {chunks / both:8.2%} {size / (old.size_bytes + new.size_bytes):8.2%} "
-        f"{loading * 1000:8.1f} ms {differing * 1000:6.2f} ms {ratio:7.1f}"
-        + ("" if ratio >= _TARGET else f"  (target {_TARGET})")
-    )
+    return {
+        "chunks_read": chunks,
+        "chunks": both,
+        "bytes_read": size,
+        "bytes": old.size_bytes + new.size_bytes,
+        "least_load_ms": loading * 1000,
+        "least_diff_ms": differing * 1000,
+        "ratio": loading / differing,
+    }
 
 
 def _read(store: holdfast.Store, old: holdfast.Checkpoint, new: holdfast.Checkpoint) -> tuple[int, int, int]:

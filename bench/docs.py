@@ -6,6 +6,7 @@ each figure there comes from one run as it was, and a new run changes them all. 
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import sys
@@ -17,6 +18,8 @@ from bench.targets import Results, judge, judge_graphs, judge_postgres
 
 _DOCS = Path(__file__).resolve().parent.parent / "docs"
 _PAGES = ("benchmarks.md", "scale.md", "integrations/langgraph.md")
+_KINDS = {"recording": "recording", "heartbeat": "heartbeat", "diff": "diffing"}
+"""Runs that say of which kind they are, and the module that has their tables."""
 _PLACE = re.compile(r"<!-- figures: (?P<name>\w+) -->\n.*?<!-- end of figures -->", re.DOTALL)
 
 
@@ -36,6 +39,9 @@ def main() -> int:
 
 def parts(results: Results) -> dict[str, str]:
     """The texts of a run by the names of their places."""
+    if (kind := results.get("kind")) is not None:
+        tables = importlib.import_module(f"bench.{_KINDS[kind]}").tables(results)
+        return {kind: _joined([_head(results), *tables])}
     if "databases" in results:
         tables = [*graphs_report.tables(results), report.target_table(judge_graphs(results))]
         return {"graphs": _joined([_head(results), *tables], "graphs")}

@@ -1,4 +1,4 @@
-"""A heartbeat of 100,000 beats with a megabyte of state: `python -m bench.heartbeat [--beats N]`.
+"""A heartbeat of 100,000 beats with a megabyte of state: `python -m bench.heartbeat [--beats N] [--json PATH]`.
 
 Each beat changes one page of a thousand, and every 50 beats are saved. What is looked at: memory and open files on the
 way, what a checkpoint costs beside a plain save and a Document's save of the same change, and how long the event loop
@@ -10,21 +10,26 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
+import json
 import os
 import statistics
 import sys
 import tempfile
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import holdfast
+from bench.environment import described
+from bench.report import Row, table
 from bench.timing import timed
 from holdfast.agents import Beat, Heartbeat, HeartbeatAgent
 
 _PAGES = 1000
 _EVERY = 50
 _TICK = 0.001
+_RESULTS = Path(__file__).resolve().parent / "results"
 
 
 class Heavy(HeartbeatAgent):
@@ -64,13 +69,14 @@ class Ticker:
             self.late.append(time.perf_counter() - wanted)
             self.busy.append(time.thread_time() - before)
 
-    def told(self) -> str:
+    def figures(self) -> dict[str, list[float]]:
         """Median, 99.9th percentile and worst, in ms."""
-        return "".join(
-            f"{value * 1e3:>10.2f}"
-            for times in (sorted(self.late), sorted(self.busy))
-            for value in (statistics.median(times), times[int(len(times) * 0.999)], times[-1])
-        )
+        return {
+            name: [
+                value * 1e3 for value in (statistics.median(times), times[int(len(times) * 0.999)], times[-1])
+            ]
+            for name, times in (("late", sorted(self.late)), ("busy", sorted(self.busy)))
+        }
 
 
 def main() -> int:
@@ -78,13 +84,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.heartbeat", description=__doc__)
     parser.add_argument("--beats", type=int, default=100_000, metavar="N", help="how many beats (100,000)")
     parser.add_argument("--folder", type=Path, help="where the store goes; a temporary folder otherwise")
+    parser.add_argument("--json", type=Path, help="where the figures go; bench/results/ by default")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="holdfast-heartbeat-", dir=chosen.folder) as folder:
-        _report(chosen.beats, Path(folder))
+        meta = described(quick=False, seed=0, folder=Path(folder), packages=("holdfast", "apsw"))
+        results = {"kind": "heartbeat", "meta": meta} | _measured(chosen.beats, Path(folder))
+    print("\n\n".join(tables(results)))
+    path = chosen.json or _RESULTS / f"heartbeat-{datetime.now(UTC):%Y%m%d-%H%M%S}.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(results, indent=1), encoding="utf-8")
+    print(f"\nAll figures: {path}")
     return 0
 
 
-def _report(beats: int, folder: Path) -> None:
+def _measured(beats: int, folder: Path) -> dict[str, Any]:
     agent, ticker, quiet = Heavy(), Ticker(), Ticker()
     agent.mark_every = max(1, beats // 10)
     life, (wall, cpu) = timed(lambda: asyncio.run(_live(agent, beats, folder / "saved.db", ticker)))
@@ -93,22 +106,44 @@ def _report(beats: int, folder: Path) -> None:
     _, (_, bare) = timed(
         lambda: asyncio.run(_live(Heavy(), bare_beats, folder / "bare.db", quiet, enabled=False))
     )
-    each = (cpu - bare / bare_beats * beats) / life.checkpoints
-    print(f"{'beats':52}{beats:>12,}")
-    print(f"{'checkpoints':52}{life.checkpoints:>12,}")
-    print(f"{'size of the state, bytes':52}{life.last.size_bytes:>12,}")
-    print(f"{'a beat without a checkpoint, us of processor':52}{bare / bare_beats / 1e3:>12.1f}")
-    print(f"{'a checkpoint, ms of processor':52}{each / 1e6:>12.2f}")
-    for name, value in _saves(agent, folder).items():
-        print(f"{name:52}{value / 1e6:>12.2f}")
-    print(f"{'wall, s':52}{wall / 1e9:>12.1f}")
-    print("\nevent loop, a tick of 1 ms        late by, ms                  its own thread busy, ms")
-    print(f"{'':24}{'median':>10}{'99.9 %':>10}{'worst':>10}{'median':>10}{'99.9 %':>10}{'worst':>10}")
-    print(f"{'with checkpoints':24}{ticker.told()}")
-    print(f"{'without':24}{quiet.told()}")
-    print("\nbeat          resident MB    open files")
-    for number, resident, files in agent.marks:
-        print(f"{number:<14,}{resident / 2**20:>11.1f}{files:>14}")
+    return {
+        "beats": beats,
+        "checkpoints": life.checkpoints,
+        "state_bytes": life.last.size_bytes,
+        "wall_s": wall / 1e9,
+        "beat_us": bare / bare_beats / 1e3,
+        "checkpoint_ms": (cpu - bare / bare_beats * beats) / life.checkpoints / 1e6,
+        "beside_ms": {name: value / 1e6 for name, value in _saves(agent, folder).items()},
+        "ticks_ms": {"with checkpoints": ticker.figures(), "without": quiet.figures()},
+        "marks": agent.marks,
+    }
+
+
+def tables(results: dict[str, Any]) -> list[str]:
+    """What a checkpoint costs, how long the loop was held, and what grew."""
+    costs: list[Row] = [
+        ("a beat without a checkpoint", f"{results['beat_us'] / 1e3:.3f}"),
+        ("a checkpoint", f"{results['checkpoint_ms']:.2f}"),
+        *((name, f"{value:.2f}") for name, value in results["beside_ms"].items()),
+    ]
+    ticks: list[Row] = [
+        (name, *(f"{value:.2f}" for part in ("late", "busy") for value in each[part]))
+        for name, each in results["ticks_ms"].items()
+    ]
+    marks: list[Row] = [
+        (f"{beat:,}", f"{resident / 2**20:.1f}", f"{files}") for beat, resident, files in results["marks"]
+    ]
+    return [
+        (
+            f"### {results['beats']:,} beats, {results['checkpoints']:,} checkpoints of {results['state_bytes']:,} "
+            f"bytes, in {results['wall_s']:.0f} s: ms of processor"
+        ),
+        table(("", "ms"), costs),
+        "### A task of 1 ms on the event loop: how late, and what the loop's own thread did meanwhile, ms",
+        table(("", "late: median", "99.9 %", "worst", "busy: median", "99.9 %", "worst"), ticks),
+        "### On the way",
+        table(("beat", "resident MB", "open files"), marks),
+    ]
 
 
 async def _live(
@@ -152,9 +187,9 @@ def _saves(agent: Heavy, folder: Path) -> dict[str, float]:
             plain.append(timed(lambda: session.save(_captured(agent)))[1][1])
             tracked.append(timed(document.save)[1][1])
     return {
-        "  beside it: capture alone, ms": min(capture),
-        "  beside it: a plain save of the same, ms": statistics.median(plain[5:]),
-        "  beside it: a Document's save of the same, ms": statistics.median(tracked[5:]),
+        "beside it: capture alone": min(capture),
+        "beside it: a plain save of the same": statistics.median(plain[5:]),
+        "beside it: a Document's save of the same": statistics.median(tracked[5:]),
     }
 
 

@@ -27,7 +27,9 @@ from random import Random
 from typing import Any
 
 import holdfast
+from bench.environment import described
 from bench.messages import message
+from bench.report import Row, table
 from bench.timing import Sample, summary, timed
 from holdfast import AsyncRecorder, Recorder, every, on, when
 
@@ -36,6 +38,13 @@ _SOURCES = 10
 _STATE_BYTES = 1_000_000
 _LIMIT_US = 2.0
 """Beyond an empty function: what a step that does not save may cost."""
+_SAVES = {
+    "recorder": "recorder.save",
+    "session": "session.save",
+    "document": "document.save",
+    "snapshots": "the snapshots of all sources alone",
+}
+_STALLS = ("worst_ms", "median_ms", "capture_worst_ms", "capture_median_ms")
 
 
 def main() -> int:
@@ -48,11 +57,15 @@ def main() -> int:
     rounds = 5 if options.quick else 60
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         results = {
+            "kind": "recording",
+            "meta": described(
+                quick=options.quick, seed=1, folder=Path(folder), packages=("holdfast", "apsw")
+            ),
             "checks": _checks(rounds) | asyncio.run(_async_checks(rounds)),
             "saves": _saves(Path(folder), rounds),
             "stalls": _stalls(Path(folder), rounds),
         }
-    _print(results)
+    print("\n\n".join(tables(results)))
     path = options.json or _RESULTS / f"recording-{datetime.now(UTC):%Y%m%d-%H%M%S}.json"
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(results, indent=1), encoding="utf-8")
@@ -252,26 +265,42 @@ async def _stalled(path: Path, saves: int, *, saving: bool) -> dict[str, Any]:
     }
 
 
-def _print(results: dict[str, Any]) -> None:
-    print(f"{'A call that does not save':38}{'us':>8}{'beyond':>8}{'ratio':>8}   (least processor time)")
-    for name, each in results["checks"].items():
-        over = "" if each["beyond_us"] <= _LIMIT_US else f"   over {_LIMIT_US:g} us"
-        print(f"{name:38}{each['us']:8.3f}{each['beyond_us']:8.3f}{each['ratio']:8.1f}{over}")
+def tables(results: dict[str, Any]) -> list[str]:
+    """The answers to the three questions."""
+    checks: list[Row] = [
+        # A table has bars of its own.
+        (
+            name.replace(" | ", " or ").replace(" & ", " and "),
+            f"{each['us']:.3f}",
+            f"{each['beyond_us']:.3f}",
+            f"{each['ratio']:.1f} x",
+        )
+        for name, each in results["checks"].items()
+    ]
+    most = max(each["beyond_us"] for each in results["checks"].values())
+    judged = "pass" if most <= _LIMIT_US else f"SHORT by {most / _LIMIT_US:.2f} x"
     saves = results["saves"]
-    print(f"\nA save of {saves['state_bytes']:,} bytes, one message more each time (ms)")
-    print(f"{'':34}{'wall':>8}{'cpu':>8}{'least':>8}   (medians, least processor time)")
-    for name in ("recorder", "session", "document", "snapshots"):
-        each = saves[name]
-        print(
-            f"{name:34}{each['wall']['median']:8.3f}{each['cpu']['median']:8.3f}{each['least_cpu_ms']:8.3f}"
+    kinds: list[Row] = [
+        (
+            label,
+            f"{saves[name]['wall']['median']:.2f}",
+            f"{saves[name]['cpu']['median']:.2f}",
+            f"{saves[name]['least_cpu_ms']:.2f}",
         )
-    print("\nHow late a 1 ms ticker was on the event loop (ms)")
-    print(f"{'':34}{'worst':>8}{'median':>8}   capturing: worst, median")
-    for name, each in results["stalls"].items():
-        print(
-            f"{name:34}{each['worst_ms']:8.3f}{each['median_ms']:8.3f}   "
-            f"{each['capture_worst_ms']:.3f}, {each['capture_median_ms']:.3f}"
-        )
+        for name, label in _SAVES.items()
+    ]
+    stalls: list[Row] = [
+        (name, *(f"{each[figure]:.2f}" for figure in _STALLS)) for name, each in results["stalls"].items()
+    ]
+    return [
+        "### A call that does not save: us of processor, least of all rounds",
+        table(("", "us", "beyond an empty one", "ratio"), checks),
+        f"The most is {most:.2f} us beyond an empty function, and {_LIMIT_US:g} are allowed: {judged}.",
+        f"### A save of {saves['state_bytes']:,} bytes in ten sources, one message more each time: ms",
+        table(("", "wall", "cpu", "least cpu"), kinds),
+        "### How late a task of 1 ms was on the event loop: ms",
+        table(("", "worst", "median", "capturing: worst", "median"), stalls),
+    ]
 
 
 if __name__ == "__main__":

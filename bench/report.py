@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from bench.targets import Results, Target
 
-Row = list[str]
+Row = Sequence[str]
 
 
 def render(results: Results, targets: list[Target]) -> str:
