@@ -103,7 +103,7 @@ def test_fifty_kills_at_random_beats_lose_no_more_than_they_may_and_there_is_nev
         )
         completed = beats[-1] - 1
     assert longest > 0
-    # A kill between a save and the removal of what is too old leaves one more than is kept; the next save makes up for it.
+    # A kill between a save and the removal of what is too old leaves one more than is kept; the next save mends it.
     in_new_process(lambda: life(path, Clockwork(), every=1, beats=1))
     in_new_process(partial(check, path))
 
