@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from holdfast.history.keep import Keep
     from holdfast.objects.cutting import Cuts
     from holdfast.store.place import Place
+    from holdfast.store.pruning import Coming, Retirement
     from holdfast.store.upkeep import Upkeep
 
 
@@ -33,14 +34,21 @@ class LazyUpkeep:
         self._upkeep: Upkeep | None = None
         self._process = 0
 
-    def after_save(self, place: Place, keep: Keep) -> None:
+    def along(self, place: Place, keep: Keep) -> Callable[[Coming], Retirement | None] | None:
+        """See `Upkeep.along`."""
+        return self._made().along(place, keep)
+
+    def after_save(self, place: Place, keep: Keep, went: Retirement | None) -> None:
         """See `Upkeep.after_save`."""
+        self._made().after_save(place, keep, went)
+
+    def _made(self) -> Upkeep:
         # What was under way when the process forked is the parent's.
         if self._upkeep is None or self._process != os.getpid():
             from holdfast.store.upkeep import Upkeep
 
             self._upkeep, self._process = Upkeep(self._backend, self._metrics), os.getpid()
-        self._upkeep.after_save(place, keep)
+        return self._upkeep
 
     def close(self) -> None:
         """See `Upkeep.close`."""

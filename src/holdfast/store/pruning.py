@@ -2,13 +2,17 @@
 
 What goes is hidden in one commit per session, with its entry in the operation log, on the condition that the session is
 still as it was read; otherwise it is planned again, as `changing` does it. Pruned by a person it can be undone, like a
-delete. Pruned after a save, because the session was opened with `keep=`, it is gone at once: nobody asked, so nobody
-will ask for it back, and a store that keeps ten checkpoints should not hold a thousand. Nor should its log: an entry of
-that kind takes the place of those right before it.
+delete. Retired by a save, because the session was opened with `keep=`, it is gone at once: nobody asked, so nobody will
+ask for it back, and a store that keeps ten checkpoints should not hold a thousand. Nor should its log: an entry of that
+kind takes the place of those right before it.
+
+What a save retires goes in the commit of the save itself (`retirement_with`): nobody ever finds more than is to be
+kept, whatever is killed when, and it is one commit instead of two. Where that cannot be, `retire` does it afterwards.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 
 from holdfast.errors import ErrorCode, IntegrityError, InvalidInputError
@@ -20,7 +24,16 @@ from holdfast.history.removal import remove
 from holdfast.history.retention import RetentionPlan, plan
 from holdfast.record import Record
 from holdfast.storage.ports import Reader
-from holdfast.storage.records import BranchRow, CheckpointRow, Claim, Operation, Query, SessionRow
+from holdfast.storage.records import (
+    Batch,
+    BranchRow,
+    CheckpointRow,
+    Claim,
+    Guard,
+    Operation,
+    Query,
+    SessionRow,
+)
 from holdfast.store.changing import OperationPlan, carry_out
 from holdfast.store.place import Place
 
@@ -43,6 +56,44 @@ class PruneReport(Record):
     decisions: tuple[PruneDecision, ...]
     """Newest first."""
     dry_run: bool
+
+
+class Coming(Record):
+    """A checkpoint that is about to be saved, and the branch whose tip it becomes."""
+
+    row: CheckpointRow
+    branch: str
+
+
+class Retirement(Record):
+    """What goes with the commit of a save, worked out from the session as it was just before."""
+
+    row: CheckpointRow
+    """The checkpoint that is saved, led past what goes."""
+    plan: OperationPlan | None
+    """None where nothing goes."""
+    before: SessionRow
+    decided: RetentionPlan
+
+    def into(self, batch: Batch) -> Batch:
+        """The batch of the save, with what goes."""
+        guard, plan, before = batch.guard, self.plan, self.before
+        if plan is None or plan.entry is None or (guard and guard.log_count != before.log_count):
+            # In the last case something changed since the save was worked out. Its own guard says so.
+            return batch
+        return batch._replace(
+            checkpoints=(self.row,),
+            moves=(*batch.moves, *plan.moves),
+            edits=tuple(new for _, new in plan.edits),
+            operations=(plan.entry,),
+            guard=Guard(log_count=before.log_count, last_seq=before.last_seq),
+            removals=plan.removals,
+            cuts_log_from=plan.cuts_log_from,
+        )
+
+    def holds(self, saved: CheckpointRow) -> bool:
+        """Whether it was the session as it was read that the checkpoint came to, as this tells from its number."""
+        return saved.seq == self.before.last_seq + 1
 
 
 class _Reading(Record):
@@ -80,12 +131,38 @@ def retire(place: Place, keep: Keep) -> tuple[dict[str, list[str]], int]:
     now = place.clock()
     with place.backend.reader() as reader:
         reading = _read(reader, place.claim.session, keep, now, kind="retire")
-    done = _carry_out(place, keep, reading, now=now, kind="retire").plan
+    return gone_and_kept(_carry_out(place, keep, reading, now=now, kind="retire").plan)
+
+
+def gone_and_kept(decided: RetentionPlan) -> tuple[dict[str, list[str]], int]:
+    """What goes of which session, newest first, and how many are left of all."""
     removed: dict[str, list[str]] = {}
-    for each in done.decisions:
+    for each in decided.decisions:
         if not each.kept:
             removed.setdefault(each.row.session, []).append(each.row.id.hex())
-    return removed, len(done.decisions) - len(done.removed)
+    return removed, len(decided.decisions) - len(decided.removed)
+
+
+def retirement_with(place: Place, keep: Keep, coming: Coming) -> Retirement | None:
+    """What a policy of one session does not keep once a checkpoint is saved; None where the session is yet to be."""
+    session, now = place.claim.session, place.clock()
+    with place.backend.reader() as reader:
+        reading = _read(reader, session, keep, now, kind="retire", coming=coming)
+    after = reading.owners.get(session)
+    if after is None:
+        return None
+    before = after._replace(last_seq=after.last_seq - 1)
+    planned = _plan(reading, session, now, "retire")
+    if planned is None:
+        return Retirement(coming.row, None, before, reading.plan)
+    # What is not there yet is not edited: it is written as it is to be.
+    edits, row = [], coming.row
+    for pair in planned.edits:
+        if pair[0].id == row.id:
+            row = row._replace(prev=pair[1].prev, skipped=pair[1].skipped)
+        else:
+            edits.append(pair)
+    return Retirement(row, planned._replace(edits=edits), before, reading.plan)
 
 
 def removed_by(report: PruneReport) -> dict[str, list[str]]:
@@ -97,7 +174,9 @@ def removed_by(report: PruneReport) -> dict[str, list[str]]:
     return gone
 
 
-def _read(reader: Reader, session: str, keep: Keep, now: int, *, kind: str) -> _Reading:
+def _read(
+    reader: Reader, session: str, keep: Keep, now: int, *, kind: str, coming: Coming | None = None
+) -> _Reading:
     owner = reader.session(session)
     owners = {} if owner is None else {session: owner}
     if keep.per == "agent" and owner is not None:
@@ -109,8 +188,13 @@ def _read(reader: Reader, session: str, keep: Keep, now: int, *, kind: str) -> _
                 session=session,
             )
         owners = {each.id: each for each in reader.sessions(agent=owner.agent)}
-    there = {name: reader.checkpoints(Query(session=name)) for name in owners}
-    heads = {name: reader.branches(name) for name in owners}
+    there = {name: list(reader.checkpoints(Query(session=name))) for name in owners}
+    heads = {name: list(reader.branches(name)) for name in owners}
+    if coming is not None and owner is not None:
+        new, owners[session] = _numbered(coming.row, owner)
+        there[session].insert(0, new)
+        others = [head for head in heads[session] if head.name != coming.branch]
+        heads[session] = [*others, BranchRow(session, coming.branch, new.id, now)]
     decided = plan(
         [row for each in there.values() for row in each],
         [head for each in heads.values() for head in each],
@@ -125,11 +209,20 @@ def _read(reader: Reader, session: str, keep: Keep, now: int, *, kind: str) -> _
             first[each.row.session] = min(each.row.seq, first.get(each.row.session, each.row.seq))
     # Whatever follows one that goes is younger, hidden or not; what was removed long before need not be read.
     rows = {
-        name: reader.checkpoints(Query(session=name, after_seq=seq - 1, include_hidden=True))
+        name: list(reader.checkpoints(Query(session=name, after_seq=seq - 1, include_hidden=True)))
         for name, seq in first.items()
     }
+    if coming is not None and session in rows:
+        rows[session].insert(0, there[session][0])
     newest = {name: _newest(reader, owners[name]) for name in first if kind == "retire"}
     return _Reading(owners, rows, heads, decided, newest)
+
+
+def _numbered(row: CheckpointRow, owner: SessionRow) -> tuple[CheckpointRow, SessionRow]:
+    """A checkpoint that is not in the store yet and its session, as they are once it is."""
+    seq = owner.last_seq + 1
+    # Newer than all that are there.
+    return row._replace(seq=seq, position=sys.maxsize), owner._replace(last_seq=seq)
 
 
 def _newest(reader: Reader, session: SessionRow) -> Operation | None:

@@ -15,13 +15,13 @@ that save had returned, and the same save once more is answered with it.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Final, Literal
 
-from holdfast.errors import BackendError, ConflictError, ErrorCode, HoldfastError
+from holdfast.errors import BackendError, ConflictError, ErrorCode, HoldfastError, IntegrityError
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.history.heads import find_head, missing_head
 from holdfast.history.identity import checkpoint_id
@@ -45,6 +45,7 @@ from holdfast.store.rereading import read_again
 
 if TYPE_CHECKING:
     from holdfast.storage.leasing import Fence
+    from holdfast.store.pruning import Coming, Retirement
 
 
 class Unset:
@@ -66,6 +67,10 @@ _ATTEMPTS = 1000
 something other than contention is wrong."""
 
 
+_TOGETHER = 2
+"""Attempts to remove old checkpoints in the commit of a save. Whatever is wrong with them then, the save goes first."""
+
+
 class Saved(Record):
     """What came of a save."""
 
@@ -76,6 +81,8 @@ class Saved(Record):
     """False where the key named this state already, and nothing was written."""
     forked: bool = False
     """Whether it went beside the head that was there, because that was not the expected one."""
+    went: Retirement | None = None
+    """What was found to be gone with it; None where nobody looked, or what was found does not hold any more."""
 
 
 class Unsettled(Record):
@@ -109,6 +116,8 @@ class Intent(Record):
     """Whether whoever is on the branch goes along where this writer leaves it for a new one."""
     went_back: bool = False
     """Whether this writer went back to what it expects on purpose: going on beside the head is no conflict then."""
+    along: Callable[[Coming], Retirement | None] | None = None
+    """How to find what goes in the commit of this save, because the session does not keep it."""
 
 
 class _Place(Record):
@@ -185,32 +194,70 @@ def _save(
             look = read_again(partial(_look, backend, intent, encoded, draft, now))
         if look.existing is not None:
             return Saved(look.existing, look.owner, wrote=look.settled)
-        place, owner, known = look.place, look.owner, look.known
+        place, owner = look.place, look.owner
         row = _row(place, encoded, draft, intent, now=now, app_version=app_version)
-        batch = Batch(
-            claim=intent.claim,
-            at=now,
-            chunks=encoded.chunks,
-            checkpoints=(row,),
-            moves=(Move(branch=place.branch, expected=place.expected, head=row.id),),
-            guard=_guard(place, known),
-            relies_on=_relied_on(intent, encoded),
-            fence=intent.fence,
-            switch_to=_taken_along(intent, place, known),
-        )
+        went = _going_along(intent, row, place.branch, attempt)
+        batch = _batch(intent, look, encoded, row, went, now=now)
         try:
-            return Saved(_committed(backend, batch, intent, draft), owner, wrote=True, forked=place.forked)
-        except ConflictError as conflict:
-            if conflict.code is ErrorCode.LEASE_LOST:
-                raise
-            # Another writer came first, or the key is taken: the next reading decides what that means for this one. A
-            # key that names this state already needs no chunks.
-            if conflict.code is ErrorCode.CHUNKS_GONE and (blindly is None or draft.key is None):
+            row = _committed(backend, batch, intent, draft)
+            return Saved(row, owner, wrote=True, forked=place.forked, went=_holds(went, row))
+        except (ConflictError, IntegrityError) as trouble:
+            if not _may_pass(trouble, batch, key_is_unread=blindly is not None and draft.key is not None):
                 raise
         except BackendError as failure:
             settled = _settle(backend, intent, draft, row, failure)
             return Saved(settled, owner, wrote=True, forked=place.forked)
     raise ConflictError.session_changed(session)
+
+
+def _may_pass(trouble: HoldfastError, batch: Batch, *, key_is_unread: bool) -> bool:
+    """Whether another attempt may come to something else."""
+    if isinstance(trouble, IntegrityError):
+        # One of those that were to go is damaged, which is no reason not to save.
+        return bool(batch.removals)
+    # Another writer came first, or the key is taken: the next reading decides what that means for this one. A key that
+    # names this state already needs no chunks.
+    if trouble.code is ErrorCode.CHUNKS_GONE:
+        return key_is_unread
+    return trouble.code is not ErrorCode.LEASE_LOST
+
+
+def _batch(
+    intent: Intent,
+    look: _Look,
+    encoded: EncodedState,
+    row: CheckpointRow,
+    went: Retirement | None,
+    *,
+    now: int,
+) -> Batch:
+    place, known = look.place, look.known
+    batch = Batch(
+        claim=intent.claim,
+        at=now,
+        chunks=encoded.chunks,
+        checkpoints=(row,),
+        moves=(Move(branch=place.branch, expected=place.expected, head=row.id),),
+        guard=_guard(place, known),
+        relies_on=_relied_on(intent, encoded),
+        fence=intent.fence,
+        switch_to=_taken_along(intent, place, known),
+    )
+    return batch if went is None else went.into(batch)
+
+
+def _going_along(intent: Intent, row: CheckpointRow, branch: str, attempt: int) -> Retirement | None:
+    if intent.along is None or attempt >= _TOGETHER:
+        return None
+    # Imported by now: it is where `along` comes from.
+    from holdfast.store.pruning import Coming
+
+    return intent.along(Coming(row, branch))
+
+
+def _holds(went: Retirement | None, saved: CheckpointRow) -> Retirement | None:
+    """What went with a checkpoint; None where others saved in between, and it was not the one to look after them."""
+    return went if went is not None and went.holds(saved) else None
 
 
 def _committed(backend: Backend, batch: Batch, intent: Intent, draft: Draft) -> CheckpointRow:

@@ -1,8 +1,9 @@
-"""Retention that looks after itself: after a save of a session that was opened with `keep=`.
+"""Retention that looks after itself: with each save of a session that was opened with `keep=`.
 
-The checkpoint is saved before anything here happens, and stays saved whatever goes wrong here: trouble is a warning.
-The work per save is bounded. Rows go at once. Chunks that nothing needs are collected a small step at a time, with each
-save, once enough rows have gone to make it worth looking through the store, and unless another process is at it.
+Rows go in the commit of the save (`along`), or afterwards where they could not. A checkpoint is saved, and stays saved,
+whatever goes wrong here: trouble is a warning. The work per save is bounded. Chunks that nothing needs are collected a
+small step at a time, with each save, once enough rows have gone to make it worth looking through the store, and unless
+another process is at it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import sys
 import threading
 import warnings
 import weakref
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from functools import partial
 from typing import Final
 
 from holdfast.errors import ConflictError, ErrorCode, HoldfastError, HoldfastWarning
@@ -23,7 +25,7 @@ from holdfast.store.collecting import collecting
 from holdfast.store.metrics import Metrics
 from holdfast.store.place import Place
 from holdfast.store.progress import silent
-from holdfast.store.pruning import retire
+from holdfast.store.pruning import Coming, Retirement, gone_and_kept, retire, retirement_with
 
 _WORTH_COLLECTING: Final = 64
 """Removed checkpoints; looking through the store for fewer frees little."""
@@ -59,10 +61,22 @@ class Upkeep:
         self._paused = False
         _ALL.add(self)
 
-    def after_save(self, place: Place, keep: Keep) -> None:
-        """Remove what the policy does not keep, and take one step of collecting chunks."""
+    def along(self, place: Place, keep: Keep) -> Callable[[Coming], Retirement | None] | None:
+        """How to find what goes in the commit of the next save; None where that save need not look, or cannot.
+
+        Policies of an agent are for afterwards: they reach into other sessions, and a commit is of one.
+        """
+        if keep.per == "agent" or self._saves_left.get(place.claim.session):
+            return None
+        return partial(_retirement, place, keep)
+
+    def after_save(self, place: Place, keep: Keep, went: Retirement | None) -> None:
+        """Count what went with the save, or remove now what has to go; and take one step of collecting chunks."""
         try:
-            self._retire(place, keep)
+            if went is None:
+                self._retire(place, keep)
+            else:
+                self._count(place.claim.session, *gone_and_kept(went.decided))
             self._step()
         except HoldfastError as trouble:
             # The checkpoint is saved; that old ones could not be removed must not look as if it were not.
@@ -107,7 +121,9 @@ class Upkeep:
             self._saves_left[session] = left - 1
             return
         # Without a lock: each save answers for the cap, and threads of one session settle it by their commits.
-        removed, kept = retire(place, keep)
+        self._count(session, *retire(place, keep))
+
+    def _count(self, session: str, removed: dict[str, list[str]], kept: int) -> None:
         for each, ids in removed.items():
             self._metrics.removed(each, "retention", ids)
             self._removed += len(ids)
@@ -145,6 +161,14 @@ class Upkeep:
         if self._collecting is not None:
             self._collecting.close()
             self._collecting = None
+
+
+def _retirement(place: Place, keep: Keep, coming: Coming) -> Retirement | None:
+    try:
+        return retirement_with(place, keep, coming)
+    except HoldfastError:
+        # Old rows that cannot be read must not keep a new one from being written; `after_save` says what is wrong.
+        return None
 
 
 def callers_level() -> int:

@@ -147,6 +147,7 @@ class Writer:
             fence=None if self.lease is None else self.lease.fence,
             leads=self.leads,
             went_back=self.went_back and isinstance(expect, Unset),
+            along=None if self.keep is None else parts.upkeep.along(self.place, self.keep),
         )
         try:
             saved = save_encoded(
@@ -170,7 +171,7 @@ class Writer:
                 # First: what retention removes then goes with its file.
                 self.files.after_save(self.place, parts.metrics, saved.row, saved.owner)
             if self.keep is not None:
-                parts.upkeep.after_save(self.place, self.keep)
+                parts.upkeep.after_save(self.place, self.keep, saved.went)
             row, took = saved.row, encoded.nanoseconds + perf_counter_ns() - began
             parts.metrics.saved(row.trigger, row.status, row.size_bytes, row.stored_bytes, took, saved.forked)
         return Checkpoint(saved.row, saved.owner)

@@ -217,9 +217,10 @@ def test_a_session_writes_while_the_lease_is_held_and_nothing_afterwards(store, 
 
 def test_a_session_that_prunes_after_each_save_does_so_only_under_its_lease(store, backend, monkeypatch):
     for n in range(4):
-        store.session("s").save({"n": n})
+        store.session("s", agent="scout").save({"n": n})
     held = store.lease(NAME)
-    session = store.session("s", lease=held, keep=Keep(last=2))
+    # A policy of an agent is carried out after the save.
+    session = store.session("s", lease=held, keep=Keep(last=2, per="agent"))
     commit = backend.commit
 
     def commit_and_lose(batch):

@@ -1,0 +1,177 @@
+"""What a session does not keep goes in the commit of the save itself, and never in the way of the save."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+from tests.unit.store.journal import check_links
+
+from holdfast import Keep
+from holdfast.errors import ConflictError, HoldfastWarning, IntegrityError, NotFoundError
+from holdfast.storage.records import Query
+from holdfast.store import pruning
+
+
+@pytest.fixture
+def batches(store, monkeypatch):
+    """The batches that are committed, and what others find after each: how many checkpoints session s has."""
+    backend, seen = store._backend, []
+    commit = backend.commit
+
+    def watched(batch):
+        receipt = commit(batch)
+        with backend.reader() as reader:
+            seen.append((batch, len(reader.checkpoints(Query(session="s")))))
+        return receipt
+
+    monkeypatch.setattr(backend, "commit", watched)
+    return seen
+
+
+def steps(session):
+    return [each.step for each in session.log()]
+
+
+@pytest.mark.parametrize("most", [1, 2, 10])
+def test_each_save_is_one_commit_and_nobody_ever_finds_more_than_is_kept(store, batches, most):
+    session = store.session("s", keep=Keep(at_most=most))
+    for n in range(most + 5):
+        session.save({"n": n}, step=n)
+    assert [len(batch.checkpoints) for batch, _ in batches] == [1] * (most + 5)
+    assert max(found for _, found in batches) == most
+    assert [len(batch.removals) for batch, _ in batches] == [0] * most + [1] * 5
+    check_links(store)
+    assert store.verify().ok
+
+
+def test_a_document_is_kept_in_bounds_in_the_same_way(store, batches):
+    document = store.session("s", keep=Keep(last=3)).document(default={"n": 0})
+    for n in range(8):
+        document["n"] = n
+        document.save(step=n)
+    assert len(batches) == 8
+    assert max(found for _, found in batches) == 3
+    assert store.session("s").load() == {"n": 7}
+
+
+def test_what_follows_something_that_goes_with_it_leads_past_it(store):
+    session = store.session("s", keep=Keep(at_most=1))
+    first, second = session.save({"n": 1}), session.save({"n": 2})
+    assert (second.parents, second.prev, second.skipped) == ((first.id,), None, 1)
+    assert session.save({"n": 3}).skipped == 2
+    check_links(store)
+
+
+def test_a_branch_that_begins_beside_the_head_counts_too(store, batches):
+    plain = store.session("s")
+    for n in range(4):
+        plain.save({"n": n}, step=n)
+    batches.clear()
+    session = store.session("s", keep=Keep(last=2))
+    session.save({"n": "beside"}, parent="#2", step=100)
+    (batch, found) = batches.pop()
+    assert not batches
+    # The newest two, the tip of main among them, and where the two lines part.
+    assert found == 3
+    assert len(batch.removals) == 2
+    assert steps(store.session("s")) == [3, 1]
+    check_links(store)
+
+
+def test_somebody_who_saves_in_between_is_counted(store, monkeypatch):
+    session = store.session("s", keep=Keep(at_most=3))
+    for n in range(3):
+        session.save({"n": n}, step=n)
+    decide, others = pruning.retirement_with, [50, 51]
+
+    def and_then(*arguments):
+        decided = decide(*arguments)
+        if others:
+            # On another branch: the head that the save expects stays where it is.
+            store.session("s").save({"n": "other"}, parent="#2", step=others.pop())
+        return decided
+
+    monkeypatch.setattr("holdfast.store.upkeep.retirement_with", and_then)
+    session.save({"n": 3}, step=3)
+    assert not others
+    session.save({"n": 4}, step=4)
+    # The newest three, and tips of branches.
+    assert sorted(each.step for each in store.find(session="s")) == [1, 3, 4, 50, 51]
+    check_links(store)
+
+
+def test_a_save_that_found_room_looks_again_where_others_took_it(store, monkeypatch):
+    session = store.session("s", keep=Keep(at_most=3))
+    for n in range(2):
+        session.save({"n": n}, step=n)
+    decide, others = pruning.retirement_with, store.session("s", branch="other")
+
+    def and_then(*arguments):
+        decided = decide(*arguments)
+        if len(store.find(session="s")) == 2:
+            # A line of its own, so that the head that the save expects stays where it is.
+            others.save({"n": "other"}, expect=None, step=10)
+            others.save({"n": "another"}, step=11)
+        return decided
+
+    monkeypatch.setattr("holdfast.store.upkeep.retirement_with", and_then)
+    session.save({"n": 2}, step=2)
+    # Room was found for one, and three came.
+    assert sorted(each.step for each in store.find(session="s")) == [2, 10, 11]
+
+
+def test_a_parent_that_is_deleted_in_between_gets_no_child(store, monkeypatch):
+    for n in range(5):
+        store.session("s").save({"n": n}, step=n)
+    session = store.session("s", keep=Keep(at_most=2))
+    decide, doomed = pruning.retirement_with, ["#2"]
+
+    def after_that(*arguments):
+        while doomed:
+            store.session("s").delete(doomed.pop())
+        return decide(*arguments)
+
+    monkeypatch.setattr("holdfast.store.upkeep.retirement_with", after_that)
+    with pytest.raises(NotFoundError):
+        session.save({"n": "beside"}, parent="#2", step=100)
+    assert steps(session) == [4, 3, 2, 0]
+
+
+@pytest.mark.parametrize("trouble", ["damaged", "changed"])
+def test_old_checkpoints_that_cannot_go_do_not_keep_a_new_one_out(store, monkeypatch, trouble):
+    session = store.session("s", keep=Keep(at_most=2))
+    for n in range(2):
+        session.save({"n": n}, step=n)
+    backend, refused = store._backend, []
+    commit = backend.commit
+
+    def refusing(batch):
+        if batch.removals:
+            refused.append(len(batch.checkpoints))
+            if trouble == "damaged":
+                raise IntegrityError.row_damaged("checkpoint", why="for a test")
+            raise ConflictError.session_changed("s")
+        return commit(batch)
+
+    monkeypatch.setattr(backend, "commit", refusing)
+    monkeypatch.setattr("holdfast.store.changing._ATTEMPTS", 3)
+    with pytest.warns(HoldfastWarning, match="old checkpoints of session 's' stay for now"):
+        session.save({"n": 2}, step=2)
+    assert refused[:2] == [1, 1]
+    assert set(refused[2:]) == {0}
+    assert steps(session) == [2, 1, 0]
+    monkeypatch.setattr(backend, "commit", commit)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        session.save({"n": 3}, step=3)
+    assert steps(session) == [3, 2]
+
+
+def test_a_key_that_names_the_state_already_removes_nothing(store, batches):
+    session = store.session("s", keep=Keep(at_most=2))
+    for n in range(3):
+        session.save({"n": n}, key=f"k{n}")
+    batches.clear()
+    session.save({"n": 2}, key="k2")
+    assert batches == []
