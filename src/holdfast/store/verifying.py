@@ -6,13 +6,15 @@ the bytes are whole and only something around them is wrong. And history is chec
 they are hashes of, links, heads, the operation log.
 
 Nothing of this stops writers, and two views are two moments. So the usual reader is opened twice, just before the
-inspection and just after it: what was saved in between is in the second, and what was removed is in the first.
+inspection and just after it: what was saved in between is in the second, and what was removed is in the first. What is
+in neither may have come and gone in between. What is gone does not come back, so a last inspection tells: what is there
+still was there all the time, and should have been found.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 
@@ -25,9 +27,6 @@ from holdfast.storage.ports import Backend, Inspection, Reader
 from holdfast.storage.records import CheckpointId, CheckpointRow, ChunkHash, SessionRow
 from holdfast.store.progress import Progress, silent
 from holdfast.store.states import States
-
-_LOOKS: Final = 3
-"""Beside writers, a row can go between two looks. What is still so at the third time is damage."""
 
 _STEP: Final = 1000
 
@@ -92,14 +91,52 @@ def verify(
     backend: Backend, *, quick: bool = False, session: str | None = None, progress: Progress | None = None
 ) -> VerifyReport:
     """Check a store, or one session of it; see `Store.verify`."""
-    looks = 0
-    while True:
-        looks += 1
-        with _AT_ONCE, _usual(backend) as before, backend.inspect() as seen, _usual(backend) as after:
-            check = _Check(seen, before, after, session, progress or silent)
-            report = check.run(quick=quick)
-        if not check.unsure or looks == _LOOKS:
-            return report
+    with _AT_ONCE, _usual(backend) as before, backend.inspect() as seen, _usual(backend) as after:
+        check = _Check(seen, before, after, session, progress or silent)
+        report = check.run(quick=quick)
+    if not check.doubts:
+        return report
+    with backend.inspect() as still:
+        return check.doubts.settled(report, still)
+
+
+class _Doubts:
+    """What was not found, and may have gone: the checkpoints, and those chunks that belong to none."""
+
+    def __init__(self) -> None:
+        self.checkpoints: set[CheckpointId] = set()
+        self.chunks: set[ChunkHash] = set()
+        self._problems: list[tuple[Problem, set[CheckpointId | ChunkHash]]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._problems)
+
+    def add(
+        self, problem: Problem, checkpoints: Collection[CheckpointId], chunk: ChunkHash | None = None
+    ) -> None:
+        """Note a problem that is none where all of these are gone; it is the chunk that counts where there are none."""
+        needing: set[CheckpointId | ChunkHash] = set(checkpoints)
+        self.checkpoints.update(checkpoints)
+        if not needing and chunk is not None:
+            self.chunks.add(chunk)
+            needing.add(chunk)
+        self._problems.append((problem, needing))
+
+    def settled(self, report: VerifyReport, still: Inspection) -> VerifyReport:
+        """The report without what has gone by now."""
+        there: set[CheckpointId | ChunkHash] = set()
+        if self.checkpoints:
+            there |= self.checkpoints.intersection(row.id for row in still.checkpoints())
+            there |= self.checkpoints.intersection(row.id for row in still.lost() if row.id is not None)
+        if self.chunks:
+            there |= self.chunks.intersection(still.chunk_names())
+        gone = {each.hex() for each in self.checkpoints - there}
+        # Equal problems are one: what was found twice is there twice or not at all.
+        settled = {problem for problem, needing in self._problems if not needing & there}
+        return report._replace(
+            problems=tuple(each for each in report.problems if each not in settled),
+            damaged=tuple(each for each in report.damaged if each.id not in gone),
+        )
 
 
 class _Place(Record):
@@ -133,8 +170,8 @@ class _Check:
         self._newest: dict[str, int] = {}
         self._problems: list[Problem] = []
         self._damaged: dict[object, DamagedCheckpoint] = {}
-        self.unsure = False
-        """Whether something was found that a writer who came in between would explain."""
+        self.doubts = _Doubts()
+        """What a writer who came in between would explain."""
 
     def run(self, *, quick: bool) -> VerifyReport:
         """Look at everything."""
@@ -194,8 +231,8 @@ class _Check:
             self._blame(row.id, "checkpoint", f"it cannot be read: {error}", lost=False)
             return
         if found is None:
-            self.unsure = True
-            self._blame(row.id, "checkpoint", "it cannot be found by its id", lost=False)
+            blamed = self._blame(row.id, "checkpoint", "it cannot be found by its id", lost=False)
+            self.doubts.add(blamed, [row.id])
         elif len(self._places) % _STEP == 0:
             self._progress("looking at checkpoints", len(self._places))
 
@@ -254,12 +291,18 @@ class _Check:
             if trouble is not None:
                 blamed.setdefault(trouble.chunk, []).append(name)
                 self._damage(name, f"its state cannot be read: {trouble.why}", lost=trouble.lost)
+        needed = set(states.troubles)
         if self._only is None:
             states.check_others()
-        self.unsure = self.unsure or any(each.missing for each in states.troubles.values())
+        # Of a state with several unreadable chunks one is told: the others are those of any of these.
+        suffering = {name for names in blamed.values() for name in names}
         for each in states.troubles.values():
-            affected = tuple(name.hex() for name in blamed.get(each.chunk, ()))
-            self._problems.append(Problem("chunk", f"chunk {each.chunk.hex()}", each.why, None, affected))
+            affected = blamed.get(each.chunk, ())
+            names = tuple(name.hex() for name in affected)
+            problem = Problem("chunk", f"chunk {each.chunk.hex()}", each.why, None, names)
+            self._problems.append(problem)
+            if each.missing:
+                self.doubts.add(problem, affected or (suffering if each.chunk in needed else ()), each.chunk)
         return states.count
 
     def _chunks(self, names: Iterable[ChunkHash]) -> Mapping[ChunkHash, bytes]:
@@ -273,12 +316,14 @@ class _Check:
 
     def _blame(
         self, name: CheckpointId, kind: str, why: str, *, lost: bool = False, damages: bool = True
-    ) -> None:
+    ) -> Problem:
         place = self._places[name]
         what = f"checkpoint {name.hex()} (#{place.seq} of session {place.session!r})"
-        self._problems.append(Problem(kind, what, why, place.session, (name.hex(),)))
+        problem = Problem(kind, what, why, place.session, (name.hex(),))
+        self._problems.append(problem)
         if damages:
             self._damage(name, why, lost=lost)
+        return problem
 
     def _damage(self, name: CheckpointId, why: str, *, lost: bool) -> None:
         place, known = self._places[name], self._damaged.get(name)

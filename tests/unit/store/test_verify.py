@@ -11,6 +11,7 @@ import pytest
 import holdfast
 from holdfast.backends import rows
 from holdfast.backends.memory import MemoryBackend
+from holdfast.objects.links import links
 from holdfast.storage.records import CheckpointId, ChunkHash
 from holdfast.store import Store
 
@@ -351,3 +352,86 @@ def test_verify_beside_a_retention_finds_nothing(path, monkeypatch):
 
         monkeypatch.setattr(store._backend, "inspect", meanwhile)
         assert store.verify().problems == ()
+
+
+def test_what_comes_and_goes_between_the_two_views_of_every_look_is_not_damage(path, monkeypatch):
+    with holdfast.open(path, durability="process") as store:
+        writer = store.session("s")
+        writer.save({"n": 0})
+        inspect = store._backend.inspect
+
+        @contextmanager
+        def meanwhile():
+            writer.save({"n": "in between", "own": [*range(3000)]})
+            with inspect() as seen:
+                writer.delete("@")
+                store.gc(keep_days=0)
+                yield seen
+
+        monkeypatch.setattr(store._backend, "inspect", meanwhile)
+        report = store.verify()
+        assert (report.problems, report.damaged) == ((), ())
+
+
+def test_of_what_is_missing_only_that_is_told_which_something_still_needs(monkeypatch):
+    """Two states lose chunks; one of the two is removed before verify has come to its end."""
+    backend = MemoryBackend()
+    store = Store(backend)
+    session = store.session("s")
+    kept = session.save({"kept": [f"a{n}" * 9 for n in range(4000)]})
+    gone = session.save({"gone": [f"b{n}" * 9 for n in range(4000)]})
+    session.save({"n": 3})
+    chunks = backend._open_moment().chunks
+    lost = {}
+    for saved in (kept, gone):
+        root = ChunkHash(bytes.fromhex(saved.root))
+        with backend.reader() as reader:
+            lost[saved.id] = links(root, reader.chunks([root])[root])[:3]
+        for name in lost[saved.id]:
+            del chunks[name]
+    of_both = {f"chunk {name.hex()}" for names in lost.values() for name in names}
+    assert len(of_both) == 6
+    found = store.verify()
+    assert {each.what for each in found.problems} == of_both
+    assert {each.id for each in found.damaged} == {kept.id, gone.id}
+
+    def told(what, _done):
+        if what == "looking at checkpoints":
+            store.forget("s", gone, clean=False)
+
+    monkeypatch.setattr("holdfast.store.verifying._STEP", 3)
+    found = store.verify(progress=told)
+    assert {each.id for each in found.damaged} == {kept.id}
+    assert {f"chunk {name.hex()}" for name in lost[kept.id]} <= {each.what for each in found.problems}
+
+
+def test_a_chunk_that_nothing_needs_and_that_only_the_usual_way_does_not_find_is_told(monkeypatch):
+    backend = MemoryBackend()
+    store = Store(backend)
+    store.session("s").save({"n": 1})
+    stray = store.session("s").save({"n": 2})
+    name = ChunkHash(bytes.fromhex(stray.root))
+    data = backend._open_moment().chunks[name]
+    store.forget("s", clean=False)
+    store.gc(keep_days=0)
+    backend._open_moment().chunks[name] = data
+    assert store.verify().ok
+    usual = backend.reader
+
+    class Blind:
+        def __init__(self, reader):
+            self._reader = reader
+
+        def __getattr__(self, asked):
+            return getattr(self._reader, asked)
+
+        def chunks(self, names):
+            return self._reader.chunks([each for each in names if each != name])
+
+    @contextmanager
+    def reader():
+        with usual() as view:
+            yield Blind(view)
+
+    monkeypatch.setattr(backend, "reader", reader)
+    assert [each.what for each in store.verify().problems] == [f"chunk {name.hex()}"]
