@@ -1,7 +1,9 @@
 """`holdfast timeline`: what was saved when, newest first, day by day, with the time that passed between checkpoints.
 
 Branches stand side by side as lanes, so that it shows which was worked on when; with `--all-sessions` the lanes are
-sessions. The order is that of the writers' clocks. A pipe gets ISO times and seconds, one checkpoint a line.
+sessions. The order is that of the writers' clocks. A pipe gets ISO times and seconds, one checkpoint a line. With
+`--labels` a program is told which words somebody wrote and which were made from a comparison: brackets would not do,
+since a message may have them too.
 """
 
 from __future__ import annotations
@@ -62,6 +64,13 @@ class _Moment(Record):
         """Its message, or its label."""
         return self.checkpoint.message if self.label is None else self.label
 
+    @property
+    def label_from(self) -> str | None:
+        """Where the label is from: a `message` that somebody wrote, or the `changes`; None where there is none."""
+        if self.label is None:
+            return None
+        return "message" if self.checkpoint.message else "changes"
+
 
 @click.command("timeline", cls=HoldfastCommand, short_help="Show what was saved when, day by day", help=HELP)
 @click.option("--since", metavar="TIME", help="Saved at or after: 30m, 2d, '2 hours ago', 2026-11-15")
@@ -115,7 +124,8 @@ def command(
             settings.say(newest_shown(limit))
     else:
         for each in moments:
-            data("\t".join(escape_field(field) for field in _fields(each)))
+            fields = _fields(each) + ([each.label_from or ""] if labels else [])
+            data("\t".join(escape_field(field) for field in fields))
 
 
 def _matching(
@@ -192,7 +202,7 @@ def _fields(moment: _Moment) -> list[str]:
 def _plain(moment: _Moment) -> dict[str, Any]:
     gap = None if moment.gap is None else moment.gap.total_seconds()
     made = {"checkpoint": moment.checkpoint.to_dict(), "gap_seconds": gap, "lane": moment.lane}
-    return made if moment.label is None else made | {"label": moment.label}
+    return made if moment.label is None else made | {"label": moment.label, "label_from": moment.label_from}
 
 
 def _picture(settings: Settings, moments: list[_Moment], head: str | None, *, all_sessions: bool) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from tests.surfaces.cli.places import place, zero_chunks
 
@@ -53,6 +55,43 @@ def test_programs_get_no_label_that_they_did_not_ask_for(run, store, args, monke
     assert "score 0.1 to 0.2" not in result.stdout
 
 
+def test_a_program_can_tell_what_somebody_wrote_from_what_was_made_of_a_comparison(run, store):
+    # Nobody could tell by its looks.
+    store.session().save({"score": 0.5}, "(score 0.4 to 0.5)")
+    lines = [line.split("\t") for line in run("timeline", "--labels").stdout.splitlines()]
+    assert [fields[8:] for fields in lines] == [
+        ["(score 0.4 to 0.5)", "message"],
+        ["score 0.3 to 0.4", "changes"],
+        ["measured", "message"],
+        ["score 0.1 to 0.2", "changes"],
+        ["began", "message"],
+    ]
+    moments = json.loads(run("timeline", "--labels", "--json").stdout)["moments"]
+    assert [[each["label"], each["label_from"]] for each in moments] == [fields[8:] for fields in lines]
+    assert [each["checkpoint"]["message"] for each in moments] == [
+        label if origin == "message" else "" for label, origin in (fields[8:] for fields in lines)
+    ]
+
+
+def test_a_message_that_was_written_later_is_one(run, store):
+    store.session().annotate("#2", message="looked at")
+    lines = [line.split("\t")[8:] for line in run("timeline", "--labels").stdout.splitlines()]
+    assert lines[2] == ["looked at", "message"]
+
+
+def test_without_labels_a_row_has_the_columns_that_it_always_had(run, store):
+    lines = [line.split("\t") for line in run("timeline").stdout.splitlines()]
+    assert [fields[8:] for fields in lines] == [[""], ["measured"], [""], ["began"]]
+    moments = json.loads(run("timeline", "--json").stdout)["moments"]
+    assert all(each.keys() == {"checkpoint", "gap_seconds", "lane"} for each in moments)
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_the_tree_gives_programs_what_was_written_and_nothing_else(run, store, form):
+    assert run("tree", "--labels", *form).stdout == run("tree", *form).stdout
+    assert "score 0.1 to 0.2" not in run("tree", "--labels", *form).stdout
+
+
 def test_there_are_no_more_labels_than_a_page_has_rows(store, monkeypatch):
     made: list[int] = []
 
@@ -77,7 +116,11 @@ def test_a_state_that_cannot_be_read_costs_its_label_and_nothing_else(terminal, 
         assert seen.exit_code == 0
         assert "(score 0.3 to 0.4)" in seen.screen
         assert "0.1" not in seen.screen
-    assert run("timeline", "--labels").exit_code == 0
+    piped = run("timeline", "--labels")
+    assert piped.exit_code == 0
+    assert [line.split("\t")[8:] for line in piped.stdout.splitlines()][2] == ["", ""]
+    moments = json.loads(run("timeline", "--labels", "--json").stdout)["moments"]
+    assert not moments[2].keys() & {"label", "label_from"}
     shown = terminal("show", "#2", NO_COLOR="1")
     assert shown.exit_code == 0
     assert "message" not in shown.screen

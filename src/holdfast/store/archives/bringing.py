@@ -4,6 +4,8 @@ A session comes in as rows of a copy do (`Backend.adopt`): on the condition that
 made, all or nothing, with each chunk as the difference to the one before it. Where there is much, chunks go ahead, a
 megabyte at a time, and the rows name them: chunks without a checkpoint mean nothing to anybody, and gc takes them if
 the import is killed before. A new session may then be there with nothing in it, until the import is run again.
+It is nobody's until its rows come, and again when they were taken back: a store cannot remove a session on the
+condition that nobody saves to it meanwhile, so that it stays, and what stays must not be in anybody's way.
 
 A store writes one session at a time. So of several sessions the chunks of all go ahead before any row is written; and
 where a later one cannot be written, those before it are taken back, unless somebody has built on them.
@@ -80,7 +82,7 @@ class Delivery:
             return True
         plan, after = self.plan, self._tried.session
         batch = Adoption(
-            session=plan.known or after._replace(last_seq=0, current="main"),
+            session=plan.known or after._replace(agent=None, project=None, last_seq=0, current="main"),
             expected=after,
             removals=tuple(row.id for row in plan.arriving),
             branches=plan.branches,
@@ -115,7 +117,7 @@ class Delivery:
         if sum(each.size_bytes for each in missing) <= _AT_ONCE:
             return
         now = self._clock()
-        row = self._row or SessionRow(self._read.id, self._read.agent, self._read.project, now)
+        row = self._row or SessionRow(self._read.id, None, None, now)
         for some in _in_parts(missing):
             self._backend.adopt(Adoption(session=row, expected=self._row, chunks=_plain(some), whole=None))
             self._row = row

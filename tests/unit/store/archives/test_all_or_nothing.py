@@ -260,3 +260,71 @@ def test_what_was_written_is_not_held_in_memory_until_the_end(backend, folder, m
     monkeypatch.setattr(bringing.Delivery, "_write", looked)
     Store(backend).import_(folder)
     assert held == [(), (), ()]
+
+
+@pytest.mark.parametrize(
+    ("ahead", "failing_write"),
+    [(False, 1), (False, 2), (False, 3), (True, 1), (True, 3), (True, 5)],
+)
+def test_what_is_left_of_a_new_session_is_nobodys(backend, folder, monkeypatch, ahead, failing_write):
+    if ahead:
+        # All that a session has goes in one part.
+        monkeypatch.setattr(bringing, "_AT_ONCE", 300)
+    faulty = FaultyBackend(backend)
+    faulty.plan(Fault("adopt", failing_write, before=failing(io_failed())))
+    with pytest.raises(BackendError):
+        Store(faulty).import_(folder)
+    store = Store(backend)
+    left = store.sessions()
+    assert len(left) == min(failing_write - 1, 3)
+    assert {(each.agent, each.project, each.saves) for each in left} <= {(None, None, 0)}
+    assert not store.sessions(agent="scout")
+    # Who comes first has it, and an import that is run again brings the rest.
+    store.session("a", agent="another").save({"mine": 1})
+    store.import_(folder / "b.jsonl")
+    assert [each.id for each in store.sessions(agent="scout")] == ["b"]
+    assert store.verify().ok
+
+
+def test_one_session_that_cannot_be_written_leaves_nothing(backend, folder):
+    faulty = FaultyBackend(backend)
+    faulty.plan(Fault("adopt", 1, before=failing(io_failed())))
+    with pytest.raises(BackendError):
+        Store(faulty).import_(folder / "a.jsonl")
+    assert Store(backend).sessions() == []
+
+
+def test_an_owner_that_a_session_had_before_is_its_owner_after_it_was_taken_back(
+    backend, folder, monkeypatch
+):
+    store = Store(backend)
+    store.session("a", agent="scout", project="acme").save({"mine": 1})
+    store.session("b").save({"mine": 1})
+    before = store.sessions()
+    write = bringing.Delivery._write
+
+    def interrupted(self):
+        write(self)
+        if self.plan.told.id == "b":
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(bringing.Delivery, "_write", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        store.import_(folder)
+    assert store.sessions() == before
+
+
+def test_what_is_left_of_a_new_session_can_be_forgotten(backend, folder, monkeypatch):
+    write = bringing.Delivery._write
+
+    def interrupted(self):
+        write(self)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(bringing.Delivery, "_write", interrupted)
+    store = Store(backend)
+    with pytest.raises(KeyboardInterrupt):
+        store.import_(folder / "a.jsonl")
+    assert [(each.id, each.agent, each.saves) for each in store.sessions()] == [("a", None, 0)]
+    store.forget("a", clean=False)
+    assert store.sessions() == []
