@@ -17,7 +17,7 @@ from holdfast import ABSENT, Keep
 from holdfast.backends.memory import MemoryBackend
 from holdfast.storage.records import CheckpointId, Claim, Query
 from holdfast.store.place import Place
-from holdfast.store.pruning import retire
+from holdfast.store.retiring import retire
 from holdfast.testing.rows import START
 
 KEYS = "xyz"

@@ -4,7 +4,7 @@ An entry says what changed from what to what, for rows and for branches, so that
 backwards. Each entry's hash covers the one before, and the session row holds the number and the hash of the newest: a
 changed, missing or reordered entry shows. It shows damage; it is no proof against somebody who can rewrite the store.
 
-Automatic retention has something to say after each save. So that the log does not grow with the saves, a `retire` takes
+Automatic retention has something to say with each save. So that the log does not grow with the saves, a `retire` takes
 the place of those right before it: it says from which number on (`replaces`) and what the entry before those was
 (`since`), and the chain goes on from there. Its `previous` is the entry that it followed when it was written, which is
 among those that went.

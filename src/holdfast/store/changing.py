@@ -83,7 +83,10 @@ class Done(NamedTuple, Generic[_T]):
 
 
 def carry_out(
-    place: Place, work: Callable[[Reader, SessionRow], tuple[OperationPlan | None, _T]]
+    place: Place,
+    work: Callable[[Reader, SessionRow], tuple[OperationPlan | None, _T]],
+    *,
+    attempts: int = _ATTEMPTS,
 ) -> Done[_T]:
     """Work an operation out and commit it, again and again until nobody comes between.
 
@@ -91,7 +94,7 @@ def carry_out(
     is nothing to write, and whatever the caller wants to know.
     """
     claim = place.claim
-    for _ in range(_ATTEMPTS):
+    for _ in range(attempts):
         now = place.clock()
         session, plan, found = read_again(partial(_work_out, place, work, now))
         if plan is None:

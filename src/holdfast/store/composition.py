@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from holdfast.history.keep import Keep
     from holdfast.objects.cutting import Cuts
     from holdfast.store.place import Place
-    from holdfast.store.pruning import Coming, Retirement
+    from holdfast.store.policies import Coming
+    from holdfast.store.retiring import Retirement
     from holdfast.store.upkeep import Upkeep
 
 
@@ -38,9 +39,13 @@ class LazyUpkeep:
         """See `Upkeep.along`."""
         return self._made().along(place, keep)
 
-    def after_save(self, place: Place, keep: Keep, went: Retirement | None) -> None:
+    def went(self, with_save: Retirement) -> None:
+        """See `Upkeep.went`."""
+        self._made().went(with_save)
+
+    def after_save(self, place: Place, keep: Keep, *, is_done: bool) -> None:
         """See `Upkeep.after_save`."""
-        self._made().after_save(place, keep, went)
+        self._made().after_save(place, keep, is_done=is_done)
 
     def _made(self) -> Upkeep:
         # What was under way when the process forked is the parent's.

@@ -21,7 +21,7 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Final, Literal
 
-from holdfast.errors import BackendError, ConflictError, ErrorCode, HoldfastError, IntegrityError
+from holdfast.errors import BackendError, ConflictError, ErrorCode, HoldfastError
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.history.heads import find_head, missing_head
 from holdfast.history.identity import checkpoint_id
@@ -45,7 +45,8 @@ from holdfast.store.rereading import read_again
 
 if TYPE_CHECKING:
     from holdfast.storage.leasing import Fence
-    from holdfast.store.pruning import Coming, Retirement
+    from holdfast.store.policies import Coming
+    from holdfast.store.retiring import Retirement
 
 
 class Unset:
@@ -92,6 +93,8 @@ class Unsettled(Record):
     draft: Draft
     wanted: tuple[str, Expectation, str | None, OnConflict]
     """What the caller wanted of the branch: see `_wanted`."""
+    went: Retirement | None
+    """What went with it, if it took place."""
 
 
 class Intent(Record):
@@ -144,6 +147,8 @@ class _Look(Record):
     """The checkpoint that the key names already, with the same state; then there is nothing to write."""
     settled: bool = False
     """Whether that is what the same save wrote before, when it ended in an error."""
+    went: Retirement | None = None
+    """And what went with it."""
 
 
 def save_encoded(
@@ -193,33 +198,37 @@ def _save(
         else:
             look = read_again(partial(_look, backend, intent, encoded, draft, now))
         if look.existing is not None:
-            return Saved(look.existing, look.owner, wrote=look.settled)
+            return Saved(look.existing, look.owner, wrote=look.settled, went=look.went)
         place, owner = look.place, look.owner
         row = _row(place, encoded, draft, intent, now=now, app_version=app_version)
         went = _going_along(intent, row, place.branch, attempt)
         batch = _batch(intent, look, encoded, row, went, now=now)
         try:
-            row = _committed(backend, batch, intent, draft)
-            return Saved(row, owner, wrote=True, forked=place.forked, went=_holds(went, row))
-        except (ConflictError, IntegrityError) as trouble:
-            if not _may_pass(trouble, batch, key_is_unread=blindly is not None and draft.key is not None):
+            saved = _committed(backend, batch, intent, draft, went)
+        except ConflictError as conflict:
+            if not _may_pass(conflict, key_is_unread=blindly is not None and draft.key is not None):
                 raise
-        except BackendError as failure:
-            settled = _settle(backend, intent, draft, row, failure)
-            return Saved(settled, owner, wrote=True, forked=place.forked)
+            continue
+        except HoldfastError as trouble:
+            found = _settle(backend, intent, draft, row, trouble, went)
+            if found is None:
+                # There may be no room or no right to remove what is old, or it is damaged: the save goes alone.
+                intent = intent._replace(along=None)
+                continue
+            saved = found
+        return Saved(saved, owner, wrote=True, forked=place.forked, went=_holds(went, saved))
     raise ConflictError.session_changed(session)
 
 
-def _may_pass(trouble: HoldfastError, batch: Batch, *, key_is_unread: bool) -> bool:
-    """Whether another attempt may come to something else."""
-    if isinstance(trouble, IntegrityError):
-        # One of those that were to go is damaged, which is no reason not to save.
-        return bool(batch.removals)
-    # Another writer came first, or the key is taken: the next reading decides what that means for this one. A key that
-    # names this state already needs no chunks.
-    if trouble.code is ErrorCode.CHUNKS_GONE:
+def _may_pass(conflict: ConflictError, *, key_is_unread: bool) -> bool:
+    """Whether another attempt may come to something else.
+
+    Another writer came first, or the key is taken: the next reading decides what that means for this one. A key that
+    names this state already needs no chunks.
+    """
+    if conflict.code is ErrorCode.CHUNKS_GONE:
         return key_is_unread
-    return trouble.code is not ErrorCode.LEASE_LOST
+    return conflict.code is not ErrorCode.LEASE_LOST
 
 
 def _batch(
@@ -250,7 +259,7 @@ def _going_along(intent: Intent, row: CheckpointRow, branch: str, attempt: int) 
     if intent.along is None or attempt >= _TOGETHER:
         return None
     # Imported by now: it is where `along` comes from.
-    from holdfast.store.pruning import Coming
+    from holdfast.store.policies import Coming
 
     return intent.along(Coming(row, branch))
 
@@ -260,14 +269,16 @@ def _holds(went: Retirement | None, saved: CheckpointRow) -> Retirement | None:
     return went if went is not None and went.holds(saved) else None
 
 
-def _committed(backend: Backend, batch: Batch, intent: Intent, draft: Draft) -> CheckpointRow:
+def _committed(
+    backend: Backend, batch: Batch, intent: Intent, draft: Draft, went: Retirement | None
+) -> CheckpointRow:
     try:
         return backend.commit(batch).checkpoints[0]
     except HoldfastError:
         raise
     except BaseException:
         # Ctrl-C, say, after the store had done it: the next save would take its own checkpoint for another's.
-        _leave_open(intent, draft, batch.checkpoints[0])
+        _leave_open(intent, draft, batch.checkpoints[0], went)
         raise
 
 
@@ -278,7 +289,7 @@ def _look(backend: Backend, intent: Intent, encoded: EncodedState, draft: Draft,
         owner = _owner(known, intent.claim, now)
         if (late := _arrived(reader, intent)) is not None:
             if (late.row.root, late.draft, late.wanted) == (encoded.root, draft, _wanted(intent)):
-                return _Look(_NOWHERE, owner, known, late.row, settled=True)
+                return _Look(_NOWHERE, owner, known, late.row, settled=True, went=_holds(late.went, late.row))
             if intent.parent is None and not intent.is_told:
                 intent = intent._replace(branch=late.row.branch, expected=late.row.id)
         existing = None if draft.key is None else _with_key(reader, session, draft.key, encoded)
@@ -467,26 +478,41 @@ def _row(
 
 
 def _settle(
-    backend: Backend, intent: Intent, draft: Draft, row: CheckpointRow, failure: BackendError
-) -> CheckpointRow:
-    """Find out whether a commit whose reply was an error took place after all."""
+    backend: Backend,
+    intent: Intent,
+    draft: Draft,
+    row: CheckpointRow,
+    failure: HoldfastError,
+    went: Retirement | None,
+) -> CheckpointRow | None:
+    """Find out whether a commit whose reply was an error took place after all.
+
+    None where it did not, and may without what was to go with it; else the error is raised that there was.
+    """
+    removes = went is not None and bool(went.gone)
+    if not isinstance(failure, BackendError):
+        # It was refused.
+        if removes:
+            return None
+        raise failure
     try:
         with backend.reader() as reader:
             found = reader.checkpoint(row.id)
     except BaseException as error:
-        _leave_open(intent, draft, row)
+        _leave_open(intent, draft, row, went)
         if not isinstance(error, HoldfastError):
             raise
         # The store cannot be read either: the first failure is the one to report.
         raise failure from None
-    if found is None:
-        if failure.details.get("outcome") == "unknown":
-            # A server may still be at it.
-            _leave_open(intent, draft, row)
+    if found is None and failure.details.get("outcome") == "unknown":
+        # A server may still be at it.
+        _leave_open(intent, draft, row, went)
+        raise failure
+    if found is None and not removes:
         raise failure
     return found
 
 
-def _leave_open(intent: Intent, draft: Draft, row: CheckpointRow) -> None:
+def _leave_open(intent: Intent, draft: Draft, row: CheckpointRow, went: Retirement | None) -> None:
     if intent.unsettled is not None:
-        intent.unsettled.append(Unsettled(row, draft, _wanted(intent)))
+        intent.unsettled.append(Unsettled(row, draft, _wanted(intent), went))

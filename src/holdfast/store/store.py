@@ -149,7 +149,7 @@ class Store(ArchiveStore):
             agent: Whose work it is.
             project: What it belongs to.
             branch: The branch to write to.
-            keep: After each save of this object, remove for good what this policy does not keep.
+            keep: With each save of this object, what this policy does not keep is removed for good.
             lease: What `lease` gave: as soon as somebody else has it, nothing that this object saves is written, and
                 saving raises ConflictError (`lease-lost`).
             export_dir: A folder that gets a file for each save of this object, as `export` would write it; True is

@@ -24,8 +24,9 @@ from holdfast.storage.records import Swept
 from holdfast.store.collecting import collecting
 from holdfast.store.metrics import Metrics
 from holdfast.store.place import Place
+from holdfast.store.policies import Coming
 from holdfast.store.progress import silent
-from holdfast.store.pruning import Coming, Retirement, gone_and_kept, retire, retirement_with
+from holdfast.store.retiring import MOST_ALONG, Gone, Retirement, retire, retirement_with
 
 _WORTH_COLLECTING: Final = 64
 """Removed checkpoints; looking through the store for fewer frees little."""
@@ -53,8 +54,9 @@ class Upkeep:
         self._metrics = metrics
         # Held for one step of collecting: other threads go without, and take the next one.
         self._turn = threading.Lock()
-        # Both are touched by several threads at once, and are no more than hints about when to look.
+        # All are touched by several threads at once, and are no more than hints about when to look.
         self._saves_left: dict[str, int] = {}
+        self._large: set[str] = set()
         self._removed = 0
         self._saves = 0
         self._collecting: Generator[Swept, None, None] | None = None
@@ -66,17 +68,20 @@ class Upkeep:
 
         Policies of an agent are for afterwards: they reach into other sessions, and a commit is of one.
         """
-        if keep.per == "agent" or self._saves_left.get(place.claim.session):
+        session = place.claim.session
+        if keep.per == "agent" or self._saves_left.get(session) or session in self._large:
             return None
         return partial(_retirement, place, keep)
 
-    def after_save(self, place: Place, keep: Keep, went: Retirement | None) -> None:
-        """Count what went with the save, or remove now what has to go; and take one step of collecting chunks."""
+    def went(self, with_save: Retirement) -> None:
+        """Count and tell what went in the commit of a save."""
+        self._count(with_save.row.session, with_save.gone, with_save.kept)
+
+    def after_save(self, place: Place, keep: Keep, *, is_done: bool) -> None:
+        """Remove what has to go, unless it went with the save; and take one step of collecting chunks."""
         try:
-            if went is None:
+            if not is_done:
                 self._retire(place, keep)
-            else:
-                self._count(place.claim.session, *gone_and_kept(went.decided))
             self._step()
         except HoldfastError as trouble:
             # The checkpoint is saved; that old ones could not be removed must not look as if it were not.
@@ -123,11 +128,12 @@ class Upkeep:
         # Without a lock: each save answers for the cap, and threads of one session settle it by their commits.
         self._count(session, *retire(place, keep))
 
-    def _count(self, session: str, removed: dict[str, list[str]], kept: int) -> None:
+    def _count(self, session: str, removed: Gone, kept: int) -> None:
         for each, ids in removed.items():
             self._metrics.removed(each, "retention", ids)
             self._removed += len(ids)
         self._saves_left[session] = 0 if kept <= _LOOKED_AT_EACH_SAVE else kept // _LOOKED_AT_EACH_SAVE
+        (self._large.add if kept > MOST_ALONG else self._large.discard)(session)
 
     def _step(self) -> None:
         if not self._turn.acquire(blocking=False):

@@ -164,14 +164,11 @@ class Writer:
         self._memo = encoded.memo
         self._keep(saved.row)
         if saved.wrote:
-            self._last = saved
+            # Without what went: that would be kept until the next save.
+            self._last = saved if saved.went is None else saved._replace(went=None)
             self.branch, self.expected = saved.row.branch, saved.row.id
             self._went_back_to = None
-            if self.files is not None:
-                # First: what retention removes then goes with its file.
-                self.files.after_save(self.place, parts.metrics, saved.row, saved.owner)
-            if self.keep is not None:
-                parts.upkeep.after_save(self.place, self.keep, saved.went)
+            self._look_after(saved)
             row, took = saved.row, encoded.nanoseconds + perf_counter_ns() - began
             parts.metrics.saved(row.trigger, row.status, row.size_bytes, row.stored_bytes, took, saved.forked)
         return Checkpoint(saved.row, saved.owner)
@@ -202,6 +199,20 @@ class Writer:
                 own._keep(row)
                 self.parts.metrics.loaded(perf_counter_ns() - began)
         return make_document(value, kinds, self.parts.types, root, own.save, cuts=self.parts.cuts)
+
+    def _look_after(self, saved: Saved) -> None:
+        """Write the file of a checkpoint that was saved, and see to it that no more stay than are kept."""
+        parts, files = self.parts, self.files
+        if files is not None:
+            files.join(self.place, parts.metrics, has_retention=self.keep is not None)
+        if saved.went is not None:
+            # Before anything that takes long: these are gone, and their files go with this.
+            parts.upkeep.went(saved.went)
+        if files is not None:
+            # Before what is still to be removed, which goes with its files.
+            files.after_save(self.place, saved.row, saved.owner)
+        if self.keep is not None:
+            parts.upkeep.after_save(self.place, self.keep, is_done=saved.went is not None)
 
     def _count_failure(self, error: HoldfastError) -> None:
         if isinstance(error, ConflictError):

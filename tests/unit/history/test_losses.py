@@ -13,7 +13,7 @@ from holdfast.backends.memory import MemoryBackend
 from holdfast.history.meeting import find_meeting
 from holdfast.storage.records import CheckpointRow, Claim
 from holdfast.store.place import Place
-from holdfast.store.pruning import retire
+from holdfast.store.retiring import retire
 from holdfast.testing.rows import START, batch, checkpoint_id, operation, row
 
 LAST = Keep(last=1, per="branch")

@@ -8,9 +8,17 @@ import pytest
 from tests.unit.store.journal import check_links
 
 from holdfast import Keep
-from holdfast.errors import ConflictError, HoldfastWarning, IntegrityError, NotFoundError
+from holdfast.errors import (
+    BackendError,
+    ConflictError,
+    ErrorCode,
+    HoldfastWarning,
+    IntegrityError,
+    InvalidInputError,
+    NotFoundError,
+)
 from holdfast.storage.records import Query
-from holdfast.store import pruning
+from holdfast.store import policies, pruning, retiring, upkeep
 
 
 @pytest.fixture
@@ -83,7 +91,7 @@ def test_somebody_who_saves_in_between_is_counted(store, monkeypatch):
     session = store.session("s", keep=Keep(at_most=3))
     for n in range(3):
         session.save({"n": n}, step=n)
-    decide, others = pruning.retirement_with, [50, 51]
+    decide, others = retiring.retirement_with, [50, 51]
 
     def and_then(*arguments):
         decided = decide(*arguments)
@@ -105,7 +113,7 @@ def test_a_save_that_found_room_looks_again_where_others_took_it(store, monkeypa
     session = store.session("s", keep=Keep(at_most=3))
     for n in range(2):
         session.save({"n": n}, step=n)
-    decide, others = pruning.retirement_with, store.session("s", branch="other")
+    decide, others = retiring.retirement_with, store.session("s", branch="other")
 
     def and_then(*arguments):
         decided = decide(*arguments)
@@ -125,7 +133,7 @@ def test_a_parent_that_is_deleted_in_between_gets_no_child(store, monkeypatch):
     for n in range(5):
         store.session("s").save({"n": n}, step=n)
     session = store.session("s", keep=Keep(at_most=2))
-    decide, doomed = pruning.retirement_with, ["#2"]
+    decide, doomed = retiring.retirement_with, ["#2"]
 
     def after_that(*arguments):
         while doomed:
@@ -138,7 +146,15 @@ def test_a_parent_that_is_deleted_in_between_gets_no_child(store, monkeypatch):
     assert steps(session) == [4, 3, 2, 0]
 
 
-@pytest.mark.parametrize("trouble", ["damaged", "changed"])
+TROUBLES = {
+    "damaged": IntegrityError.row_damaged("checkpoint", why="for a test"),
+    "no room": BackendError("the disk is full", code=ErrorCode.IO_FAILED, hint="make room"),
+    "too large": InvalidInputError("too much at once", code=ErrorCode.VALUE_TOO_LARGE, hint="less of it"),
+    "changed": ConflictError.session_changed("s"),
+}
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
 def test_old_checkpoints_that_cannot_go_do_not_keep_a_new_one_out(store, monkeypatch, trouble):
     session = store.session("s", keep=Keep(at_most=2))
     for n in range(2):
@@ -149,23 +165,106 @@ def test_old_checkpoints_that_cannot_go_do_not_keep_a_new_one_out(store, monkeyp
     def refusing(batch):
         if batch.removals:
             refused.append(len(batch.checkpoints))
-            if trouble == "damaged":
-                raise IntegrityError.row_damaged("checkpoint", why="for a test")
-            raise ConflictError.session_changed("s")
+            raise TROUBLES[trouble]
         return commit(batch)
 
     monkeypatch.setattr(backend, "commit", refusing)
-    monkeypatch.setattr("holdfast.store.changing._ATTEMPTS", 3)
-    with pytest.warns(HoldfastWarning, match="old checkpoints of session 's' stay for now"):
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
         session.save({"n": 2}, step=2)
-    assert refused[:2] == [1, 1]
-    assert set(refused[2:]) == {0}
+    if trouble == "changed":
+        # Others save all the time. It is tried a few times, and left to the next save.
+        assert refused == [1, 1, *[0] * 8]
+        assert not told
+    else:
+        assert refused == [1, 0]
+        assert [each.category for each in told] == [HoldfastWarning]
+        assert "old checkpoints of session 's' stay for now" in str(told[0].message)
     assert steps(session) == [2, 1, 0]
     monkeypatch.setattr(backend, "commit", commit)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        session.save({"n": 3}, step=3)
+    session.save({"n": 3}, step=3)
     assert steps(session) == [3, 2]
+
+
+def test_where_there_are_many_the_save_is_done_first(store, batches, monkeypatch):
+    monkeypatch.setattr(retiring, "MOST_ALONG", 6)
+    monkeypatch.setattr(upkeep, "MOST_ALONG", 6)
+    plain = store.session("s")
+    for n in range(9):
+        plain.save({"n": n}, step=n)
+    batches.clear()
+    session = store.session("s", keep=Keep(at_most=4))
+    session.save({"n": 9}, step=9)
+    assert [(len(batch.checkpoints), len(batch.removals)) for batch, _ in batches] == [(1, 0), (0, 6)]
+    batches.clear()
+    session.save({"n": 10}, step=10)
+    assert [(len(batch.checkpoints), len(batch.removals)) for batch, _ in batches] == [(1, 1)]
+    batches.clear()
+    # One that keeps many is not even looked through before a save.
+    many = store.session("s", keep=Keep(at_most=7))
+    looked: list[object] = []
+    monkeypatch.setattr("holdfast.store.upkeep.retirement_with", lambda *all_: looked.append(all_))
+    for n in range(6):
+        many.save({"n": n}, step=n)
+    assert 0 < len(looked) < 6
+    assert len(steps(many)) == 7
+
+
+def removals_of(store):
+    told = []
+    store._parts.metrics.observe_removals(lambda session, reason, count, ids: told.extend(ids))
+    return told
+
+
+@pytest.mark.parametrize(
+    "ends_in", [BackendError("lost", code=ErrorCode.IO_FAILED, hint=""), KeyboardInterrupt()]
+)
+def test_a_save_that_took_place_though_it_ended_in_an_error_tells_what_went(store, monkeypatch, ends_in):
+    told = removals_of(store)
+    session = store.session("s", keep=Keep(at_most=2))
+    saved = [session.save({"n": n}) for n in range(2)]
+    commit = store._backend.commit
+
+    def lost(batch):
+        commit(batch)
+        raise ends_in
+
+    monkeypatch.setattr(store._backend, "commit", lost)
+    if isinstance(ends_in, KeyboardInterrupt):
+        with pytest.raises(KeyboardInterrupt):
+            session.save({"n": 2})
+        monkeypatch.setattr(store._backend, "commit", commit)
+    session.save({"n": 2})
+    assert told == [saved[0].id]
+
+
+def test_what_others_removed_is_not_told_again(store, monkeypatch):
+    told = removals_of(store)
+    plain = store.session("s", agent="scout")
+    saved = [plain.save({"n": n}).id for n in range(4)]
+    read, others = policies.read, [1]
+
+    def and_then(*arguments, **options):
+        found = read(*arguments, **options)
+        while others:
+            others.pop()
+            plain.prune(Keep(last=3))
+            # Not through this process: nobody is told.
+            told.clear()
+        return found
+
+    monkeypatch.setattr(retiring, "read", and_then)
+    session = store.session("s", agent="scout", keep=Keep(last=2, per="agent"))
+    session.save({"n": 4})
+    assert not others
+    assert sorted(told) == sorted(saved[2:3])
+
+
+def test_a_writer_does_not_hold_on_to_what_went(store):
+    session = store.session("s", keep=Keep(at_most=2))
+    for n in range(3):
+        session.save({"n": n})
+    assert session._writer._last.went is None
 
 
 def test_a_key_that_names_the_state_already_removes_nothing(store, batches):
@@ -175,3 +274,21 @@ def test_a_key_that_names_the_state_already_removes_nothing(store, batches):
     batches.clear()
     session.save({"n": 2}, key="k2")
     assert batches == []
+
+
+def test_a_prune_does_not_report_what_others_removed(store, monkeypatch):
+    session = store.session("s")
+    saved = [session.save({"n": n}).id for n in range(5)]
+    read, others = policies.read, [1]
+
+    def and_then(*arguments, **options):
+        found = read(*arguments, **options)
+        while others:
+            others.pop()
+            store.session("s").prune(Keep(last=3))
+        return found
+
+    monkeypatch.setattr(pruning, "read", and_then)
+    report = session.prune(Keep(last=2))
+    assert (report.total, report.kept, report.deleted) == (3, 2, 1)
+    assert [each.checkpoint.id for each in report.decisions if not each.kept] == [saved[2]]

@@ -15,7 +15,7 @@ from holdfast.backends.sqlite import SqliteBackend
 from holdfast.errors import HoldfastWarning
 from holdfast.objects.verified import read_chunk
 from holdfast.storage.records import Query
-from holdfast.store import collecting, pruning, upkeep
+from holdfast.store import collecting, retiring, upkeep
 from holdfast.store.progress import silent
 
 
@@ -142,7 +142,7 @@ def test_more_than_are_looked_at_each_time_are_looked_at_now_and_then(store, mon
 
     def counted(*args, **options):
         looks.append(1)
-        return pruning.retire(*args, **options)
+        return retiring.retire(*args, **options)
 
     monkeypatch.setattr(upkeep, "retire", counted)
     session = store.session("s", keep=Keep(at_most=40))

@@ -54,13 +54,20 @@ class ExportFolder:
         self._place: Place | None = None
         self._process = 0
 
-    def after_save(self, place: Place, metrics: Metrics, row: CheckpointRow, owner: SessionRow) -> None:
-        """Write the file of a checkpoint that was saved just now."""
+    def join(self, place: Place, metrics: Metrics, *, has_retention: bool) -> None:
+        """Be told of what is removed from now on, before anything is."""
         self._place = place
         # Who is told of removals is forgotten in a forked child.
-        if self._process != os.getpid():
-            self._process = os.getpid()
-            _observe(metrics, self)
+        if self._process == os.getpid():
+            return
+        self._process = os.getpid()
+        _observe(metrics, self)
+        if has_retention:
+            # A process that was killed may have left files of what it removed.
+            self.removed(place.claim.session, ())
+
+    def after_save(self, place: Place, row: CheckpointRow, owner: SessionRow) -> None:
+        """Write the file of a checkpoint that was saved just now."""
         try:
             if self.kind == "jsonl":
                 append(place, (row,), owner, self._lines(place.claim.session), known=True)

@@ -196,3 +196,41 @@ def test_forgetting_leaves_lines_that_are_not_ours(store, tmp_path):
     path.write_bytes(b"# mine \xff\n" + path.read_bytes())
     store.forget("s")
     assert path.read_bytes() == b"# mine \xff\n"
+
+
+def test_files_of_what_went_are_gone_before_the_new_one_is_written(store, tmp_path, monkeypatch):
+    folder = tmp_path / "out"
+    session = store.session("s", export_dir=folder, keep=Keep(last=2), export_format="json")
+    for step in range(2):
+        session.save({"step": step})
+
+    def interrupted(*_arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(keeping, "export_to_folder", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        session.save({"step": 2})
+    [left] = [path for path in folder.iterdir() if path.suffix == ".json"]
+    assert json.loads(left.read_text())["id"] == session.checkpoint("@~1").id
+
+
+@pytest.mark.parametrize("kind", ["json", "jsonl"])
+def test_files_that_a_killed_process_left_go_with_the_first_save(store, tmp_path, kind):
+    folder = tmp_path / "out"
+    session = store.session("s", export_dir=folder, export_format=kind)
+    for step in range(4):
+        session.save({"step": step})
+    store.session("other", export_dir=folder, export_format=kind).save({"mine": 1})
+    # By somebody who knows nothing of the files.
+    with holdfast.open(tmp_path / "s.db") as elsewhere:
+        elsewhere.session("s").prune(Keep(last=2))
+
+    def count():
+        files = list(folder.iterdir())
+        return len(files) if kind == "json" else sum(len(each.read_text().splitlines()) for each in files)
+
+    assert count() == 5
+    store.session("s", export_dir=folder, export_format=kind).save({"step": 4})
+    assert count() == 6, "without a policy nothing is looked for"
+    store.session("s", export_dir=folder, export_format=kind, keep=Keep(last=10)).save({"step": 5})
+    assert count() == 5
