@@ -266,6 +266,17 @@ def test_an_operation_whose_connection_breaks_takes_place_once_or_says_that_it_d
     assert store.verify().ok
 
 
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("words", [b"pg_class", b"CREATE TABLE", b"COMMIT"])
+def test_a_store_is_opened_though_the_connection_breaks(postgres, postgres_url, proxy, when, words):
+    through = postgres_url.replace(f":{postgres.port}/", f":{proxy.port}/") + "?schema=anew"
+    proxy.cut(when, words)
+    with holdfast.open(through, timeout=60) as store:
+        assert proxy.cuts == 1
+        session = store.session("work")
+        check_whole(store, "work", [session.save({"n": n}).id for n in range(3)])
+
+
 def test_connections_that_the_server_ends_all_the_time_lose_and_double_nothing(postgres_url):
     holdfast.open(postgres_url).close()
     saved: dict[str, list[str]] = {}

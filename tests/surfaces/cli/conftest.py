@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import select
 import struct
 import subprocess
 import sys
@@ -170,6 +171,9 @@ def read_until(end: bytes, master: int) -> bytes:
     return screen.removesuffix(end)
 
 
+CTRL_C = b"\x03"
+
+
 @pytest.fixture
 def talk(home: Path) -> Callable[..., Seen]:
     """Run a program with nothing but a terminal, which it can ask: `answers` are typed once their prompt is there."""
@@ -181,12 +185,18 @@ def talk(home: Path) -> Callable[..., Seen]:
             fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
             os.chdir(home)
             os.execve(command[0], command, {**os.environ, **env})
-        screen, waiting = b"", list(answers)
+        screen, waiting, said = b"", list(answers), b""
         with suppress(OSError):
-            while part := os.read(master, 65536):
+            while True:
+                if said == CTRL_C and not select.select([master], [], [], 5)[0]:
+                    # Python does not notice one that comes right before it waits for an answer. A person presses again.
+                    os.write(master, said)
+                if not (part := os.read(master, 65536)):
+                    break
                 screen += part
                 if waiting and waiting[0][0].encode() in screen:
-                    os.write(master, waiting.pop(0)[1].encode())
+                    said = waiting.pop(0)[1].encode()
+                    os.write(master, said)
         os.close(master)
         status = os.waitpid(child, 0)[1]
         return Seen(os.waitstatus_to_exitcode(status), screen.decode().replace("\r\n", "\n"), "")

@@ -137,12 +137,16 @@ class PostgresBackend:
         address = parse(url)
         backend = cls(address, durability=durability, timeout=timeout)
         backend._compress = compress
+
+        def look(connection: Connected) -> None:
+            if damaged:
+                creation.check_there(connection, address.schema, address.shown)
+            else:
+                creation.recognize(connection, address.schema, address.shown, create=create)
+
         try:
-            with backend._pool.connection() as connection, translated(address.shown):
-                if damaged:
-                    creation.check_there(connection, address.schema, address.shown)
-                else:
-                    creation.recognize(connection, address.schema, address.shown, create=create)
+            # A store that was made, and whose maker never heard of it, is found by the next look.
+            backend._again(look, _passes)
         except BaseException:
             backend.close()
             raise
