@@ -225,8 +225,10 @@ def test_tables_of_that_name_that_are_not_ours(run, url, columns):
         assert "schema" in record["hint"] or "verify" in record["hint"]
 
 
-@pytest.mark.usefixtures("quick")
-def test_a_server_that_is_not_there(run, postgres):
+def test_a_server_that_is_not_there(run, postgres, monkeypatch):
+    # Commands that read say themselves how patient they are.
+    usual = holdfast.open
+    monkeypatch.setattr(holdfast, "open", lambda *at, **how: usual(*at, **(how | {"timeout": 0.3})))
     away = postgres.url("postgres", Role("ada", SECRET)).replace(f":{postgres.port}/", ":1/")
     record = refused(run, "list", "--store", away)
 
