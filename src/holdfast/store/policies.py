@@ -43,6 +43,8 @@ class Coming(Record):
 
     row: CheckpointRow
     branch: str
+    there: Sequence[CheckpointRow] = ()
+    """All that its session has, where they have been read."""
 
 
 class Reading(Record):
@@ -62,7 +64,8 @@ def read(
 ) -> Reading:
     """Read what a policy is about, and decide; with a checkpoint that is coming, as if it were there."""
     owners = _owners(reader, session, keep)
-    there = {name: list(reader.checkpoints(Query(session=name))) for name in owners}
+    known = {} if coming is None else {session: coming.there}
+    there = {name: list(known.get(name) or reader.checkpoints(Query(session=name))) for name in owners}
     heads = {name: list(reader.branches(name)) for name in owners}
     if coming is not None and session in owners:
         new, owners[session] = _numbered(coming.row, owners[session])

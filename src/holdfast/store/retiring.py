@@ -68,9 +68,10 @@ def retirement_with(place: Place, keep: Keep, coming: Coming) -> Retirement | No
     """
     session, now = place.claim.session, place.clock()
     with place.backend.reader() as reader:
-        if len(reader.checkpoints(Query(session=session, limit=MOST_ALONG + 1))) > MOST_ALONG:
+        there = reader.checkpoints(Query(session=session, limit=MOST_ALONG + 1))
+        if len(there) > MOST_ALONG:
             return None
-        reading = read(reader, session, keep, now, kind="retire", coming=coming)
+        reading = read(reader, session, keep, now, kind="retire", coming=coming._replace(there=there))
     after = reading.owners.get(session)
     if after is None:
         return None

@@ -7,8 +7,8 @@ they are hashes of, links, heads, the operation log.
 
 Nothing of this stops writers, and two views are two moments. So the usual reader is opened twice, just before the
 inspection and just after it: what was saved in between is in the second, and what was removed is in the first. What is
-in neither may have come and gone in between. What is gone does not come back, so a last inspection tells: what is there
-still was there all the time, and should have been found.
+in neither may have come and gone in between. What is gone does not come back, but by an import, so a last inspection
+tells: what is there still was there all the time, and should have been found.
 """
 
 from __future__ import annotations

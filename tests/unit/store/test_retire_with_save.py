@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import contextmanager
 
 import pytest
 from tests.unit.store.journal import check_links
@@ -292,3 +293,33 @@ def test_a_prune_does_not_report_what_others_removed(store, monkeypatch):
     report = session.prune(Keep(last=2))
     assert (report.total, report.kept, report.deleted) == (3, 2, 1)
     assert [each.checkpoint.id for each in report.decisions if not each.kept] == [saved[2]]
+
+
+def test_what_is_there_is_read_once(store, monkeypatch):
+    session = store.session("s", keep=Keep(at_most=4))
+    for n in range(5):
+        session.save({"n": n})
+    backend, read = store._backend, []
+    usual = backend.reader
+
+    class Counting:
+        def __init__(self, reader):
+            self._reader = reader
+
+        def __getattr__(self, asked):
+            return getattr(self._reader, asked)
+
+        def checkpoints(self, query):
+            found = self._reader.checkpoints(query)
+            read.append((query.include_hidden, len(found)))
+            return found
+
+    @contextmanager
+    def reader():
+        with usual() as view:
+            yield Counting(view)
+
+    monkeypatch.setattr(backend, "reader", reader)
+    session.save({"n": 5})
+    # Those that are there, and then what follows the one that goes, hidden or not.
+    assert read == [(False, 4), (True, 4)]

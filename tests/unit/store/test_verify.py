@@ -12,6 +12,7 @@ import holdfast
 from holdfast.backends import rows
 from holdfast.backends.memory import MemoryBackend
 from holdfast.objects.links import links
+from holdfast.storage.inspection import LostRow
 from holdfast.storage.records import CheckpointId, ChunkHash
 from holdfast.store import Store
 
@@ -435,3 +436,38 @@ def test_a_chunk_that_nothing_needs_and_that_only_the_usual_way_does_not_find_is
 
     monkeypatch.setattr(backend, "reader", reader)
     assert [each.what for each in store.verify().problems] == [f"chunk {name.hex()}"]
+
+
+def test_what_cannot_be_found_and_is_unreadable_by_then_is_told(monkeypatch):
+    """A row that is damaged while verify looks is not one that has gone."""
+    backend = MemoryBackend()
+    store = Store(backend)
+    saved = store.session("s").save({"n": 1})
+    usual, inspect, looks = backend.reader, backend.inspect, []
+
+    class Over:
+        """A view of the store that answers some questions itself."""
+
+        def __init__(self, view, **answers):
+            self._view = view
+            self.__dict__ |= answers
+
+        def __getattr__(self, asked):
+            return getattr(self._view, asked)
+
+    @contextmanager
+    def reader():
+        with usual() as view:
+            yield Over(view, checkpoint=lambda _id: None)
+
+    @contextmanager
+    def inspecting():
+        looks.append(1)
+        lost = LostRow(CheckpointId(bytes.fromhex(saved.id)), "s", 1, "for a test")
+        with inspect() as seen:
+            yield seen if len(looks) == 1 else Over(seen, checkpoints=lambda: iter(()), lost=lambda: [lost])
+
+    monkeypatch.setattr(backend, "reader", reader)
+    monkeypatch.setattr(backend, "inspect", inspecting)
+    assert [each.id for each in store.verify().damaged] == [saved.id]
+    assert len(looks) == 2
