@@ -15,12 +15,9 @@ def store():
         yield made
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-def other(request, tmp_path):
-    places = {"memory": "memory:", "sqlite": tmp_path / "other.db"}
-    place = places.get(request.param) or request.getfixturevalue("postgres_url")
-    with holdfast.open(place, durability="process") as made:
-        yield made
+@pytest.fixture
+def other(anywhere):
+    return anywhere
 
 
 def out(store: Store, folder, *refs: str) -> list:

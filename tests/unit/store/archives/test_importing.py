@@ -31,12 +31,6 @@ def store():
 
 
 @pytest.fixture
-def other():
-    with holdfast.open("memory:") as made:
-        yield made
-
-
-@pytest.fixture
 def archive(store, tmp_path):
     path = tmp_path / "all.jsonl"
     filled(store).export(path=path, session=True)

@@ -19,12 +19,9 @@ from holdfast.testing.faults import Fault, FaultyBackend, failing, io_failed
 NAME = "research/42"
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-def store(request, tmp_path):
-    places = {"memory": "memory:", "sqlite": tmp_path / "s.db"}
-    place = places.get(request.param) or request.getfixturevalue("postgres_url")
-    with holdfast.open(place, durability="process") as made:
-        yield made
+@pytest.fixture
+def store(anywhere):
+    return anywhere
 
 
 @pytest.fixture

@@ -25,12 +25,6 @@ def store():
         yield made
 
 
-@pytest.fixture
-def other():
-    with holdfast.open("memory:") as made:
-        yield made
-
-
 def reason(other: holdfast.Store, path: Path, **more: Any) -> str:
     """Why an import is refused; nothing may have been written."""
     before = [*other.sessions(), *other.find()]
