@@ -184,7 +184,7 @@ class Heavy(Counting):
     def sense(self, beat):
         for place in range(beat.number % 50, 1000, 50):
             self.pages[place] = f"{beat.number:06}{place:04}" * 100
-        if beat.number in (400, 1200, 2000):
+        if beat.number % 400 == 0:
             gc.collect()
             files = len(os.listdir("/proc/self/fd"))
             self.marks.append((tracemalloc.get_traced_memory()[0], files, len(asyncio.all_tasks())))
@@ -201,11 +201,12 @@ def test_two_thousand_beats_with_a_megabyte_of_state_leave_no_memory_and_no_file
         tracemalloc.stop()
 
     assert ended.life.checkpoints == 41
-    (first, files, tasks), (second, files_later, tasks_later), (third, files_last, tasks_last) = agent.marks
-    assert files == files_later == files_last
-    assert tasks == tasks_later == tasks_last
-    # Pages that change have the same size: what is held after 2,000 beats is what was held after 400.
-    assert second < first * 1.05 + 100_000
-    assert third < first * 1.05 + 100_000
+    held, files, tasks = zip(*agent.marks, strict=True)
+    assert len(held) == 5
+    assert len(set(files)) == len(set(tasks)) == 1
+    # Pages that change have the same size: 400 beats more hold nothing more. Once they may (tests/memory.py says what
+    # does not belong to them); what a beat leaves behind is there each time.
+    growths = sorted(later - earlier for earlier, later in itertools.pairwise(held))
+    assert growths[-2] < 30_000
     # While a save is under way there are the state, its bytes, and what is on its way into the store.
-    assert peak < first * 2
+    assert peak < max(held) * 2

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import tracemalloc
 from typing import Any
 
 import pytest
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, ToolMessage
 from tests.integrations.langgraph.saver_data import config, put
+from tests.memory import peak
 
 from holdfast.integrations.langgraph import HoldfastSaver
 from holdfast.integrations.langgraph.messages import MessageShape
@@ -193,13 +193,12 @@ def test_a_listing_of_long_conversations_takes_the_memory_of_a_page(monkeypatch)
             new = [HumanMessage(f"{step} {n} " * 100, id=f"{step}-{n}") for n in range(100)]
             held = [*held[-100:], *new]
             at = put(saver, at, values={"messages": held})
-        peaks = []
-        for count in (15, 60):
-            tracemalloc.start()
+
+        def listed(count: int) -> None:
             assert sum(len(each) for each in lists_one_by_one(saver, count)) > count * 190
-            peaks.append(tracemalloc.get_traced_memory()[1])
-            tracemalloc.stop()
-    assert peaks[1] < peaks[0] * 1.2
+
+        enough = 1.2 * peak(lambda _: listed(15))
+        assert peak(lambda _: listed(60), below=enough) < enough
 
 
 def lists_one_by_one(saver: Any, count: int) -> Any:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import tracemalloc
 
 import pytest
+from tests.memory import peak
 
 import holdfast
 from holdfast.store import loading
@@ -15,15 +15,6 @@ from holdfast.store.archives import packing
 class Nowhere:
     def write(self, data):
         return len(data)
-
-
-def peak(work) -> int:
-    tracemalloc.start()
-    try:
-        work()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
 
 
 @pytest.fixture(scope="module")
@@ -53,11 +44,12 @@ def test_memory_is_that_of_the_largest_checkpoint(store, tmp_path, monkeypatch, 
     monkeypatch.setattr(loading, "_REMEMBERED_BYTES", 100_000)
     monkeypatch.setattr(packing, "_REMEMBERED", 100_000)
 
-    def work(name):
+    def work(name, look):
         session = store.session(name)
-        place = f"{tmp_path}/{name}-{target}" if target else Nowhere()
+        place = f"{tmp_path}/{name}-{look}-{target}" if target else Nowhere()
         session.export([f"#{each}" for each in range(1, len(session.log()) + 1)], place, **options)
 
-    small, large = (peak(lambda name=name: work(name)) for name in ("few", "many"))
+    small = peak(lambda look: work("few", look))
     # Five times as many, 2 MB in all.
-    assert large < 1.5 * small
+    enough = 1.5 * small
+    assert peak(lambda look: work("many", look), below=enough) < enough
