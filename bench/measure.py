@@ -1,8 +1,9 @@
 """Running one workload: every contender saves every step, then every checkpoint asked for is loaded again.
 
 Contenders take turns in blocks of steps, in an order that rotates, so that a slow minute of the machine hits all of
-them. Each has a state of its own. Loads open the store anew each time. What is loaded is compared with what was saved:
-a contender that gives back something else ends the run.
+them. Each has a state of its own. Loads open the store anew each time; then checkpoints are loaded one after the other
+from a store that stays open. What is loaded is compared with what was saved: a contender that gives back something else
+ends the run.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from bench.workloads import Workload
 
 _BLOCKS = 20
 _LOADS = 9
+_IN_A_ROW = 20
+_ROWS = 3
 _LISTINGS = 3
 
 
@@ -58,6 +61,8 @@ def run(workload: Workload, entries: list[Entry], folder: Path, *, listing: int 
         readable = {name: contender for name, contender in present.items() if contender.readable}
         for name, loads in _loads(workload, readable).items():
             results["contenders"][name] |= loads
+        for name, samples in _loads_in_a_row(workload, readable).items():
+            results["contenders"][name]["load_in_a_row"] = summary(samples)
         if listing:
             for name, samples in _listings(readable, listing).items():
                 results["contenders"][name]["log"] = summary(samples) | {"checkpoints": listing}
@@ -143,6 +148,34 @@ def _loads(workload: Workload, contenders: dict[str, Contender]) -> dict[str, di
             found[name]["load"][point] = summary(loading[name])
             found[name]["open"][point] = summary(opening[name])
     return found
+
+
+def _loads_in_a_row(workload: Workload, contenders: dict[str, Contender]) -> dict[str, list[Sample]]:
+    """The newest checkpoints, each once, oldest first, from a store that stays open.
+
+    The first of them is not counted: it is a load from a store that was opened anew.
+    """
+    samples: dict[str, list[Sample]] = {name: [] for name in contenders}
+    total = len(workload.steps)
+    steps = range(max(0, total - _IN_A_ROW), total + 1)
+    expected = workload.state_after(total)
+    gc.collect()
+    gc.freeze()
+    for turn in range(_ROWS):
+        for name, contender in _turns(contenders, turn):
+            reader = contender.reader()
+            for step in steps:
+                state, sample = timed(lambda: reader.load(contender.names[step]))  # noqa: B023 - called at once
+                if step != steps[0]:
+                    samples[name].append(sample)
+            reader.close()
+            if state != expected:
+                raise WrongStateError(
+                    f"{workload.name}: {name} gave back another state for checkpoint {total}"
+                )
+            del state
+    gc.unfreeze()
+    return samples
 
 
 def _listings(contenders: dict[str, Contender], limit: int) -> dict[str, list[Sample]]:

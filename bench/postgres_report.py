@@ -54,7 +54,7 @@ def _workload(name: str, workload: Results) -> str:
         f"New content {size(content['raw'])} raw, {size(content['zstd3'])} as one zstd-3 frame.\n"
     )
     header = ["", "on disk", "/ raw", "/ Saver", "/ Delta", "save", "/ Saver", "/ Delta", "save p90"]
-    header += ["load first", "middle", "newest", "/ Saver", "list", "/ Saver"]
+    header += ["load first", "middle", "newest", "/ Saver", "in a row", "/ Saver", "list", "/ Saver"]
     rows: list[Row] = []
     for each in all_of_them.values():
         peers = [all_of_them.get(peer) for peer in ("saver", "delta")]
@@ -69,6 +69,8 @@ def _workload(name: str, workload: Results) -> str:
                 ms(each["save"], "p90"),
                 *(ms(each["load"][point]) for point in ("first", "middle", "newest")),
                 _over(_median(each["load"]["newest"]), peers[0] and _median(peers[0]["load"]["newest"])),
+                ms(each["load_in_a_row"]),
+                _over(_median(each["load_in_a_row"]), peers[0] and _median(peers[0]["load_in_a_row"])),
                 ms(each["log"]),
                 _over(_median(each["log"]), peers[0] and _median(peers[0]["log"])),
             ]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import reduce
+from operator import getitem
 from typing import Any
 
 from bench.targets import Results, Target
@@ -73,7 +75,7 @@ def _workload(name: str, workload: Results) -> str:
         f"{size(content['raw'])} raw, {size(content['zstd3'])} as one zstd-3 frame.\n"
     )
     header = ["", "on disk", "/ raw", "/ Saver", "/ Delta", "save", "/ Saver", "/ Delta", "save p90"]
-    header += ["load first", "middle", "newest", "/ Saver", "log"]
+    header += ["load first", "middle", "newest", "/ Saver", "in a row", "/ Saver", "log"]
     rows = [_row(each, workload) for each in workload["contenders"].values()]
     return f"{title}\n{table(header, rows)}"
 
@@ -81,7 +83,7 @@ def _workload(name: str, workload: Results) -> str:
 def _row(contender: Results, workload: Results) -> Row:
     label = contender["label"] + (" (process)" if contender["durability"] == "process" else "")
     if "missing" in contender:
-        return [label, contender["missing"], *["-"] * 12]
+        return [label, contender["missing"], *["-"] * 14]
     on_disk, save = contender["bytes"], contender["save"]
     loads = contender.get("load", {})
     peers = [workload["contenders"].get(name) for name in ("saver", "delta")]
@@ -98,7 +100,9 @@ def _row(contender: Results, workload: Results) -> Row:
         ),
         ms(save, "p90"),
         *(ms(loads.get(point)) for point in ("first", "middle", "newest")),
-        ratio(_newest(contender, peers[0])),
+        ratio(_loads(contender, peers[0], "load", "newest")),
+        ms(contender.get("load_in_a_row")),
+        ratio(_loads(contender, peers[0], "load_in_a_row")),
         ms(contender.get("log")),
     ]
 
@@ -108,10 +112,11 @@ def _equal(workload: Results, name: str, durability: str) -> Results | None:
     return workload["contenders"].get(name if durability == "power" else f"{name}-process")
 
 
-def _newest(contender: Results, peer: Results | None) -> float | None:
+def _loads(contender: Results, peer: Results | None, *keys: str) -> float | None:
     if peer is None or "load" not in contender:
         return None
-    return contender["load"]["newest"]["wall"]["median"] / peer["load"]["newest"]["wall"]["median"]
+    ours, theirs = (reduce(getitem, keys, each) for each in (contender, peer))
+    return ours["wall"]["median"] / theirs["wall"]["median"]
 
 
 def _history(history: Results) -> str:

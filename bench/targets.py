@@ -84,6 +84,7 @@ def judge_postgres(results: Results) -> list[Target]:
             ("late save, Document", (_DOCUMENT, "saver"), ("save",), 1 / 8),
             ("late save, Document", (_DOCUMENT, "delta"), ("save",), 1.5),
             ("load of the newest checkpoint", (_PLAIN, "saver"), ("load", "newest"), 1 / 2),
+            ("loads in a row, store open", (_PLAIN, "saver"), ("load_in_a_row",), 1 / 2),
             ("list", (_PLAIN, "saver"), ("log",), 1 / 50),
         ]
         for what, sides, keys, limit in timed:

@@ -224,6 +224,21 @@ def _clean_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _loads_read_the_store() -> Iterator[None]:
+    # What an open store has at hand of earlier loads would hide from a test that gc took too much, or that a page is
+    # damaged. Those who want it as it is for people ask for `chunks_at_hand`.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("holdfast.store.composition._AT_HAND_BYTES", 0)
+        yield
+
+
+@pytest.fixture
+def chunks_at_hand(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Let the stores of a test keep so many bytes of the chunks that they have read at hand."""
+    return lambda most: monkeypatch.setattr("holdfast.store.composition._AT_HAND_BYTES", most)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the longest tests first."""

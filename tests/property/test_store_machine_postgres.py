@@ -74,7 +74,8 @@ class PostgresMachine(LastingMachine):
 
 # In parts, which can run at the same time.
 @pytest.mark.parametrize("part", [1, 2])
-def test_the_store_does_what_the_model_does(part, postgres_place, monkeypatch):
+def test_the_store_does_what_the_model_does(part, postgres_place, monkeypatch, chunks_at_hand):
+    chunks_at_hand(20_000 if part == 2 else 0)
     database, _, _ = postgres_place.partition("&schema=")
     monkeypatch.setattr(PostgresMachine, "place", database, raising=False)
     run_state_machine_as_test(PostgresMachine, settings=long_runs(steps=50, share=8))

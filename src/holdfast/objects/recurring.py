@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, cast
 
 import ormsgpack
@@ -60,9 +60,6 @@ _BETWEEN_OPENING: Final = b"\x94" + ormsgpack.packb(_BETWEEN_NAME) + b"\x01"
 _CLOSING: Final = b"\xc0"
 
 _Bytes = bytes | memoryview
-
-Keep = Callable[[ChunkHash, bytes], object]
-"""What is told of every chunk that is what its hash and its entry say."""
 
 
 class _Recurring:
@@ -211,13 +208,12 @@ class RecurringRuns:
         self._groups: OrderedDict[bytes, _Group] = OrderedDict()
         self._room = _Room()
 
-    def state(self, root: ChunkHash, read: Read, keep: Keep | None = None) -> RecurringState:
+    def state(self, root: ChunkHash, read: Read) -> RecurringState:
         """Read a state, but for what is known of it already.
 
         Args:
             root: Of the state.
             read: How chunks are fetched.
-            keep: Is told of every chunk that turned out to be what it should be.
 
         Raises:
             IntegrityError: A chunk is missing or damaged.
@@ -227,9 +223,7 @@ class RecurringRuns:
         try:
             start = open_root(root, read)
             pieces: list[_Piece] = (
-                _Walk(self._groups, read, keep, start.size).root(start)
-                if isinstance(start, Node)
-                else [start]
+                _Walk(self._groups, read, start.size).root(start) if isinstance(start, Node) else [start]
             )
         except MalformedNodeError:
             # That says what is wrong with it.
@@ -248,10 +242,9 @@ class RecurringRuns:
 class _Walk:
     """Goes through one state, and checks what `joining` checks."""
 
-    def __init__(self, groups: OrderedDict[bytes, _Group], read: Read, keep: Keep | None, size: int) -> None:
+    def __init__(self, groups: OrderedDict[bytes, _Group], read: Read, size: int) -> None:
         self._groups = groups
         self._read = read
-        self._keep = keep
         self._parts_left = _FEW_PARTS + size // _PART_BYTES
 
     def root(self, node: Node) -> list[_Piece]:
@@ -349,8 +342,6 @@ class _Walk:
                 else:
                     runs[leaf.hash], sizes[leaf.hash] = self._open_parts(nodes.parse_parts(body), depth)
             _check(sizes[leaf.hash] == leaf.size)
-            if chunk is not None:
-                self._tell(leaf, chunk)
         return runs
 
     def _leaves(self, node: Node) -> list[Entry]:
@@ -374,8 +365,6 @@ class _Walk:
                 known[entry.hash] = nodes.parse_entries(memoryview(chunk)[1:])
             held = known[entry.hash]
             _check(sum([each.size for each in held]) == entry.size)
-            if chunk is not None:
-                self._tell(entry, chunk)
             # One index after the other: the same one may be there a thousand times.
             self._count(len(held))
             under += held
@@ -398,10 +387,6 @@ class _Walk:
                 ahead, found = set(window), self._read(window)
             given.add(name)
             yield entry, checked(name, found)
-
-    def _tell(self, entry: Entry, chunk: bytes) -> None:
-        if self._keep is not None:
-            self._keep(entry.hash, chunk)
 
     def _count(self, parts: int) -> None:
         self._parts_left -= parts

@@ -7,8 +7,10 @@ is reported as such; it never reaches a decoder.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 
 from holdfast.errors import IntegrityError
+from holdfast.objects.at_hand import FoundChunks
 from holdfast.objects.hashing import hash_chunk
 from holdfast.storage.records import ChunkHash
 
@@ -32,12 +34,30 @@ def read_chunk(name: ChunkHash, read: Read) -> bytes:
     return checked(name, read([name]))
 
 
+def fetch(names: Iterable[ChunkHash], read: Read) -> None:
+    """Have chunks at hand for who reads each of them next: one question to the store instead of one for each.
+
+    What is wrong with one of them shows when that is read for itself.
+    """
+    wanted = list(dict.fromkeys(names))
+    found = read(wanted)
+    for name in wanted:
+        with suppress(IntegrityError):
+            checked(name, found)
+
+
 def checked(name: ChunkHash, found: Mapping[ChunkHash, bytes]) -> bytes:
     """The plain bytes of one of the chunks that were found, checked against its hash; see `read_chunks`."""
+    at_hand = found if type(found) is FoundChunks else None
+    if at_hand is not None and name in at_hand.known:
+        # It was checked when it came in.
+        return at_hand.known[name]
     # Looked at once: a store may expand a chunk each time.
     data = found.get(name)
     if data is None:
         raise IntegrityError.chunk_missing(name)
     if hash_chunk(data) != name:
         raise IntegrityError.chunk_damaged(name, why="its bytes do not have this hash")
+    if at_hand is not None:
+        at_hand.keep(name, data)
     return data

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final
 
-from holdfast.objects.registry import TypeRegistry
+from holdfast.history.names import check_label
+from holdfast.objects.at_hand import KEPT_BYTES, ChunksAtHand
+from holdfast.objects.registry import GLOBAL, TypeRegistry
 from holdfast.record import Record
 from holdfast.storage.ports import Backend
 from holdfast.store.metrics import Metrics
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from holdfast.store.policies import Coming
     from holdfast.store.retiring import Retirement
     from holdfast.store.upkeep import Upkeep
+
+_AT_HAND_BYTES: Final = KEPT_BYTES
 
 
 def system_clock() -> int:
@@ -62,7 +66,7 @@ class LazyUpkeep:
 
 
 class Composition(Record):
-    """A backend, the types states may hold, the application's version, a clock in microseconds, upkeep, and metrics."""
+    """A backend, the types states may hold, the application's version, a clock in microseconds, upkeep and metrics."""
 
     backend: Backend
     types: TypeRegistry
@@ -70,5 +74,18 @@ class Composition(Record):
     clock: Callable[[], int]
     upkeep: LazyUpkeep
     metrics: Metrics
+    at_hand: ChunksAtHand
+    """For loads: what the last ones read."""
     cuts: Cuts | None = None
     """For tests: other figures to cut states by than those of the format."""
+
+
+def compose(
+    backend: Backend, types: Iterable[type], app_version: str | None, clock: Callable[[], int]
+) -> Composition:
+    """The parts of a store around a backend; see `Store`."""
+    version = check_label(app_version, "application version")
+    metrics = Metrics()
+    upkeep = LazyUpkeep(backend, metrics)
+    at_hand = ChunksAtHand(_AT_HAND_BYTES)
+    return Composition(backend, GLOBAL.child(types), version, clock, upkeep, metrics, at_hand)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any, Final
 
@@ -24,9 +24,10 @@ from holdfast.errors import (
     UnsupportedError,
 )
 from holdfast.history.checkpoint import Checkpoint
+from holdfast.objects.at_hand import ChunksAtHand
 from holdfast.objects.recurring import RecurringRuns, RecurringState
 from holdfast.objects.registry import TypeRegistry
-from holdfast.objects.verified import Read, checked
+from holdfast.objects.verified import Read, fetch
 from holdfast.storage.ports import Backend, Reader
 from holdfast.storage.records import CheckpointId, ChunkHash, Query
 from holdfast.store.rereading import read_again
@@ -34,8 +35,6 @@ from holdfast.store.rereading import read_again
 _PAGE: Final = 32
 _PAGE_BYTES: Final = 8 << 20
 """Of encoded states, after which a page ends: with large states it has few, and one at least."""
-_REMEMBERED_BYTES: Final = 16 << 20
-"""Of chunks: all of a page, and what the next one shares with it."""
 
 _APART: Final = 8
 """So many rows for each that is asked for are read at most to find out which are there."""
@@ -81,13 +80,14 @@ class StatePages:
 
     def __init__(self, backend: Backend, types: TypeRegistry, checkpoints: Iterable[Checkpoint]) -> None:
         self._backend = backend
+        # Of its own: of the many states that go through here, most are asked for once.
+        self._at_hand = ChunksAtHand()
         self._runs = RecurringRuns(types)
         given: object = checkpoints
         if not isinstance(given, Iterable) or isinstance(given, str | Checkpoint):
             raise _no_checkpoints(given)
         self._checkpoints: Iterator[object] = iter(given)
         self._failure: BaseException | None = None
-        self._recent = _RecentChunks()
 
     def choose(self) -> list[Checkpoint]:
         """The checkpoints of the next page; none where there are no more.
@@ -121,15 +121,11 @@ class StatePages:
 
     def _read(self, chosen: Sequence[Checkpoint]) -> deque[LoadedState]:
         with self._backend.reader() as reader:
-            read = partial(self._recent.read, reader.chunks)
+            read = self._at_hand.through(reader.chunks)
             there = _there(reader, chosen)
             roots = [ChunkHash(bytes.fromhex(each.root)) for each in chosen]
             # Most states are one chunk, or little more: one question instead of one for each.
-            found = read(roots)
-            for root in dict.fromkeys(roots):
-                # Where one of them is damaged, which it is shows below, when each is read for itself.
-                with suppress(IntegrityError):
-                    self._recent.keep(root, checked(root, found))
+            fetch(roots, read)
             return deque(
                 self._loaded(read, root, None if each.id in there else _removed(each))
                 for each, root in zip(chosen, roots, strict=True)
@@ -140,7 +136,7 @@ class StatePages:
             # Its chunks may well be there, or even be remembered; nobody can load what is forgotten.
             return LoadedState(None, removed)
         try:
-            return LoadedState(self._runs.state(root, read, self._recent.keep), None)
+            return LoadedState(self._runs.state(root, read), None)
         except _OF_ONE_STATE as error:
             return LoadedState(None, error)
 
@@ -201,50 +197,6 @@ class AsyncEachState(AsyncIterator[Any]):
         for each in page:
             each.build()
         return page
-
-
-class _RecentChunks:
-    """The chunks that were read last, by their hash; which is also why those of an older view are as good."""
-
-    def __init__(self) -> None:
-        self._chunks: dict[ChunkHash, bytes] = {}
-        self._size = 0
-
-    def read(self, read: Read, names: Iterable[ChunkHash]) -> Mapping[ChunkHash, bytes]:
-        """What `read` would give, with no chunk read that is remembered."""
-        wanted = list(names)
-        known = {name: self._chunks[name] for name in wanted if name in self._chunks}
-        missing = [name for name in wanted if name not in known]
-        return _Found(known, read(missing)) if missing else known
-
-    def keep(self, name: ChunkHash, data: bytes) -> None:
-        """Remember a chunk that is what it should be; of one that was not, others would be told, too."""
-        if name in self._chunks or len(data) > _REMEMBERED_BYTES:
-            return
-        self._chunks[name] = data
-        self._size += len(data)
-        while self._size > _REMEMBERED_BYTES:
-            self._size -= len(self._chunks.pop(next(iter(self._chunks))))
-
-
-class _Found(Mapping[ChunkHash, bytes]):
-    """What is remembered, and what was read. Each chunk of that may be expanded when it is looked at, and only then."""
-
-    __slots__ = ("_known", "_read")
-
-    def __init__(self, known: Mapping[ChunkHash, bytes], read: Mapping[ChunkHash, bytes]) -> None:
-        self._known = known
-        self._read = read
-
-    def __getitem__(self, name: ChunkHash) -> bytes:
-        return self._known[name] if name in self._known else self._read[name]
-
-    def __iter__(self) -> Iterator[ChunkHash]:
-        yield from self._known
-        yield from self._read
-
-    def __len__(self) -> int:
-        return len(self._known) + len(self._read)
 
 
 def _there(reader: Reader, chosen: Iterable[Checkpoint]) -> set[str]:

@@ -17,15 +17,13 @@ from weakref import WeakSet
 from holdfast.errors import ErrorCode, InvalidInputError
 from holdfast.history import jsontext
 from holdfast.history.checkpoint import Checkpoint, moment
-from holdfast.history.names import check_label
-from holdfast.objects.registry import GLOBAL, C, Upgrade
+from holdfast.objects.registry import C, Upgrade
 from holdfast.record import Record
 from holdfast.storage.ports import Backend, Reader
 from holdfast.storage.records import Query, SessionRow, StoreStats
 from holdfast.store.archives.taking_in import ArchiveStore
-from holdfast.store.composition import Composition, LazyUpkeep, system_clock
+from holdfast.store.composition import compose, system_clock
 from holdfast.store.draft import check_status, check_step, check_trigger
-from holdfast.store.metrics import Metrics
 from holdfast.store.place import session_of
 from holdfast.store.session import Ref, Session, check_limit
 
@@ -76,10 +74,7 @@ class Store(ArchiveStore):
     ) -> None:
         self._backend = backend
         self._leases: WeakSet[HeldLease] = WeakSet()
-        version = check_label(app_version, "application version")
-        metrics = Metrics()
-        upkeep = LazyUpkeep(backend, metrics)
-        self._parts = Composition(backend, GLOBAL.child(types), version, clock, upkeep, metrics)
+        self._parts = compose(backend, types, app_version, clock)
 
     @property
     def url(self) -> str:
@@ -410,7 +405,11 @@ class Store(ArchiveStore):
         from holdfast.store.forgetting import forget
 
         now = self._parts.clock()
-        report = forget(self._backend, session, refs, now=now, dry_run=dry_run, clean=clean)
+        try:
+            report = forget(self._backend, session, refs, now=now, dry_run=dry_run, clean=clean)
+        finally:
+            # Whatever came of it: what is forgotten does not stay in memory either.
+            self._parts.at_hand.clear()
         if not dry_run:
             self._parts.metrics.removed(session, "forget", count=report.checkpoints)
         return report
@@ -535,6 +534,7 @@ class Store(ArchiveStore):
             # As at the end of its block: where the store cannot be told, it runs out.
             held.__exit__(None, None, None)
         self._parts.upkeep.close()
+        self._parts.at_hand.clear()
         self._backend.close()
 
     def __enter__(self) -> Self:

@@ -14,7 +14,7 @@ from tests.memory import peak
 
 from holdfast.integrations.langgraph import HoldfastSaver
 from holdfast.integrations.langgraph.messages import MessageShape
-from holdfast.objects import recurring
+from holdfast.objects import at_hand, recurring
 from holdfast.store import loading
 
 STEPS = 40
@@ -185,7 +185,7 @@ def test_messages_that_checkpoints_share_are_not_put_together_for_each(saver, mo
 def test_a_listing_of_long_conversations_takes_the_memory_of_a_page(monkeypatch):
     """Each checkpoint has half of its messages from the one before it, so that what they share changes all the time."""
     monkeypatch.setattr(loading, "_PAGE_BYTES", 300_000)
-    monkeypatch.setattr(loading, "_REMEMBERED_BYTES", 300_000)
+    monkeypatch.setattr(at_hand, "KEPT_BYTES", 300_000)
     monkeypatch.setattr(recurring, "_REMEMBERED_BYTES", 300_000)
     with HoldfastSaver("memory:") as saver:
         at, held = None, list[Any]()

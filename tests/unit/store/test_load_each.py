@@ -15,7 +15,7 @@ from holdfast import ErrorCode, IntegrityError, InvalidInputError, NotFoundError
 from holdfast.backends.memory import MemoryBackend
 from holdfast.backends.postgres import PostgresBackend
 from holdfast.backends.sqlite import SqliteBackend
-from holdfast.objects import nodes
+from holdfast.objects import at_hand, nodes
 from holdfast.store import loading
 from holdfast.testing.faults import Fault, FaultyBackend, failing
 
@@ -107,26 +107,12 @@ def test_small_states_of_a_page_are_asked_for_at_once(store):
 
 def test_a_page_of_large_states_has_few(store, monkeypatch):
     monkeypatch.setattr(loading, "_PAGE_BYTES", 300_000)
-    monkeypatch.setattr(loading, "_REMEMBERED_BYTES", 250_000)
+    monkeypatch.setattr(at_hand, "KEPT_BYTES", 250_000)
     counting = FaultyBackend(store._backend)
     checkpoints, states = saved(store, 12, shared=1000)
     assert checkpoints[0].size_bytes > 100_000
     assert list(holdfast.Store(counting).load_each(checkpoints)) == states
     assert counting.calls["reader"] >= 4
-
-
-def test_what_is_remembered_of_chunks_is_bounded(monkeypatch):
-    monkeypatch.setattr(loading, "_REMEMBERED_BYTES", 100)
-    recent = loading._RecentChunks()
-    for n in range(50):
-        name: Any = bytes([n]) * 32
-        assert dict(recent.read(lambda names: dict.fromkeys(names, b"x" * 30), [name])) == {name: b"x" * 30}
-        recent.keep(name, b"x" * 30)
-        recent.keep(name, b"x" * 30)
-    too_large: Any = b"?" * 32
-    recent.keep(too_large, b"x" * 101)
-    assert len(recent._chunks) == 3
-    assert recent._size == 90
 
 
 @pytest.mark.parametrize("which", ["root", "run"])

@@ -189,7 +189,8 @@ def _states(
 ) -> Iterator[tuple[CheckpointRow, Any]]:
     """Each row with what is stored of its state: no class is asked for, and none is needed."""
     rows = tuple(rows)
-    states = EachState(StatePages(place.backend, TypeRegistry(), (Checkpoint(row, owner) for row in rows)))
+    checkpoints = (Checkpoint(row, owner) for row in rows)
+    states = EachState(StatePages(place.backend, TypeRegistry(), checkpoints))
     for row in rows:
         yield row, next(states)
 

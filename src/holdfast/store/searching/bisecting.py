@@ -15,6 +15,7 @@ from typing import Any, Final, Literal
 
 from holdfast.errors import ErrorCode, InvalidInputError, NotFoundError
 from holdfast.history.checkpoint import Checkpoint
+from holdfast.objects.at_hand import ChunksAtHand
 from holdfast.objects.registry import TypeRegistry
 from holdfast.objects.selection import parse_path, select_part
 from holdfast.objects.state import read_state
@@ -53,6 +54,7 @@ class Question:
             parse_path(path)
         self._path = path or None
         self._answers: dict[ChunkHash, bool | None] = {}
+        self._at_hand = ChunksAtHand()
         self.loads = 0
         self.notes = Notes()
 
@@ -96,14 +98,16 @@ class Question:
             ) from error
 
     def _load(self, stop: Stop) -> Any:
-        path = self._path
+        path, through = self._path, self._at_hand.through
         if path is not None:
             return read_stops(
-                self._line, [stop], lambda reader: select_part(stop.root, path, reader.chunks, self._types)
+                self._line,
+                [stop],
+                lambda reader: select_part(stop.root, path, through(reader.chunks), self._types),
             )
 
         def work(reader: Reader) -> Any:
-            return read_state(stop.root, reader.chunks)
+            return read_state(stop.root, through(reader.chunks))
 
         return read_stops(self._line, [stop], work).decode(self._types)
 

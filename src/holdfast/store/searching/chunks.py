@@ -1,10 +1,10 @@
-"""States opened for searching: the value at the root, and chunks that are remembered from one state to the next."""
+"""States opened for searching, whose values are compared as they are encoded."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any
 
 from holdfast.objects.codec import decode_value
 from holdfast.objects.diffing.encoded import Encoded, Large, Value
@@ -13,38 +13,6 @@ from holdfast.objects.nodes import MalformedNodeError, Node
 from holdfast.objects.registry import TypeRegistry
 from holdfast.objects.verified import Read
 from holdfast.storage.records import ChunkHash
-
-_REMEMBERED_BYTES: Final = 8 << 20
-
-
-class RecentChunks:
-    """The chunks that were read last: states that follow each other share most of theirs."""
-
-    def __init__(self) -> None:
-        self._chunks: dict[ChunkHash, bytes] = {}
-        self._size = 0
-
-    def through(self, read: Read) -> Read:
-        """`read`, asked only for what is not remembered."""
-
-        def remembering(names: Iterable[ChunkHash]) -> Mapping[ChunkHash, bytes]:
-            wanted = list(names)
-            found = {name: self._chunks[name] for name in wanted if name in self._chunks}
-            missing = [name for name in wanted if name not in found]
-            if missing:
-                # Once: each look at what was read may expand it anew.
-                new = dict(read(missing))
-                found.update(new)
-                self._remember(new)
-            return found
-
-        return remembering
-
-    def _remember(self, new: Mapping[ChunkHash, bytes]) -> None:
-        self._chunks.update(new)
-        self._size += sum(map(len, new.values()))
-        while self._size > _REMEMBERED_BYTES:
-            self._size -= len(self._chunks.pop(next(iter(self._chunks))))
 
 
 def open_state(root: ChunkHash, read: Read) -> Value:

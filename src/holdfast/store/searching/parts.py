@@ -9,14 +9,15 @@ from __future__ import annotations
 from typing import Any, Final
 
 from holdfast.errors import HoldfastError
+from holdfast.objects.at_hand import ChunksAtHand
 from holdfast.objects.diffing.encoded import Large, Value
 from holdfast.objects.diffing.locating import locate
 from holdfast.objects.registry import TypeRegistry
 from holdfast.objects.selection import Step
-from holdfast.objects.verified import Read
+from holdfast.objects.verified import Read, fetch
 from holdfast.storage.ports import Reader
 from holdfast.storage.records import ChunkHash
-from holdfast.store.searching.chunks import RecentChunks, decoded, open_state, reading_state, same
+from holdfast.store.searching.chunks import decoded, open_state, reading_state, same
 from holdfast.store.searching.findings import OF_ONE_STATE, Notes
 from holdfast.store.searching.line import Line, Stop, read_stops
 
@@ -33,7 +34,7 @@ class Parts:
         self._types = types
         self._known: dict[ChunkHash, Value | None] = {}
         self._damaged: set[ChunkHash] = set()
-        self._recent = RecentChunks()
+        self._at_hand = ChunksAtHand()
         self.notes = notes
         self.loads = 0
         """States that were looked into."""
@@ -70,9 +71,8 @@ class Parts:
             return
 
         def work(reader: Reader) -> None:
-            read = self._recent.through(reader.chunks)
-            # Read together, and remembered: one question instead of one for each.
-            read([stop.root for stop in wanted])
+            read = self._at_hand.through(reader.chunks)
+            fetch([stop.root for stop in wanted], read)
             for stop in wanted:
                 if stop.root not in self._known:
                     self._find(stop, read)
@@ -117,7 +117,7 @@ class Parts:
         return read_stops(
             self._line,
             [stop],
-            lambda reader: decoded(value, self._recent.through(reader.chunks), self._types),
+            lambda reader: decoded(value, self._at_hand.through(reader.chunks), self._types),
         )
 
     def _find(self, stop: Stop, read: Read) -> None:

@@ -210,11 +210,12 @@ class SessionReading(SessionIdentity):
         with self._reader() as reader:
             row = self._writer.find(reader, ref)
             self._writer.notice(reader, row)
+            read = self._writer.parts.at_hand.through(reader.chunks)
             if path is not None:
                 from holdfast.objects.selection import select_part
 
-                return select_part(row.root, path, reader.chunks, types)
-            found = read_state(row.root, reader.chunks)
+                return select_part(row.root, path, read, types)
+            found = read_state(row.root, read)
         # The view has ended: it takes a while to build a large state, and nothing more is asked of the store for it.
         return found.decode(types)
 

@@ -8,6 +8,7 @@ import pytest
 from tests.memory import peak
 
 import holdfast
+from holdfast.objects import at_hand
 from holdfast.store import loading
 from holdfast.store.archives import packing
 
@@ -41,7 +42,7 @@ def store(tmp_path_factory):
 def test_memory_is_that_of_the_largest_checkpoint(store, tmp_path, monkeypatch, target, options):
     # What is read together has fixed sizes; with small ones, few states show that nothing else grows.
     monkeypatch.setattr(loading, "_PAGE_BYTES", 100_000)
-    monkeypatch.setattr(loading, "_REMEMBERED_BYTES", 100_000)
+    monkeypatch.setattr(at_hand, "KEPT_BYTES", 100_000)
     monkeypatch.setattr(packing, "_REMEMBERED", 100_000)
 
     def work(name, look):

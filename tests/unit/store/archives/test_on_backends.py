@@ -12,6 +12,7 @@ import holdfast
 from holdfast import BackendError, Store
 from holdfast.backends.memory import MemoryBackend
 from holdfast.backends.recent import RecentChunks
+from holdfast.objects import at_hand
 from holdfast.store import loading
 from holdfast.store.archives import bringing, importing, planning, spool
 from holdfast.testing.faults import Fault, FaultyBackend, failing, io_failed
@@ -104,7 +105,7 @@ def test_memory_is_that_of_the_largest_checkpoint_however_many_there_are(tmp_pat
     # What is read and sent together has fixed sizes; with small ones, fewer states show that nothing else grows.
     for module, name in (
         (loading, "_PAGE_BYTES"),
-        (loading, "_REMEMBERED_BYTES"),
+        (at_hand, "KEPT_BYTES"),
         (bringing, "_AT_ONCE"),
         (bringing, "_PART"),
     ):

@@ -1,0 +1,151 @@
+"""Loading from an open store what it has read before: only what is new is read, and nothing that is gone is given."""
+
+from __future__ import annotations
+
+import pytest
+
+import holdfast
+from holdfast import ErrorCode, IntegrityError, NotFoundError
+from holdfast.backends.sqlite.read import SqliteReader
+from holdfast.objects.at_hand import KEPT_BYTES
+
+
+@pytest.fixture
+def read(monkeypatch, chunks_at_hand):
+    """The names of the chunks that were read from the store."""
+    chunks_at_hand(KEPT_BYTES)
+    names = []
+    chunks = SqliteReader.chunks
+
+    def noted(self, hashes):
+        wanted = list(hashes)
+        names.extend(wanted)
+        return chunks(self, wanted)
+
+    monkeypatch.setattr(SqliteReader, "chunks", noted)
+    return names
+
+
+@pytest.fixture
+def store(read, tmp_path):
+    with holdfast.open(tmp_path / "s.db", durability="process") as opened:
+        yield opened
+
+
+def said(turns: int):
+    return {"messages": [{"role": "user", "content": f"{n} " * 60} for n in range(turns)], "step": turns}
+
+
+def test_a_state_that_was_loaded_is_loaded_again_without_reading(store, read):
+    store.session("s").save(said(500))
+    assert store.session("s").load() == said(500)
+    assert len(read) > 5
+    del read[:]
+    # It is the store that has them: whichever of its sessions asks, and however.
+    session = store.session("s")
+    assert session.load() == said(500)
+    assert session.load(path="messages[-1].content") == "499 " * 60
+    assert session.document().plain() == said(500)
+    assert read == []
+
+
+def test_what_was_loaded_is_the_callers_own(store):
+    session = store.session("s")
+    session.save(said(50))
+    first = session.load()
+    first["messages"][0]["content"] = "changed"
+    first["step"] = None
+    assert session.load() == said(50)
+
+
+def test_of_the_next_state_only_what_is_new_is_read(store, read, tmp_path):
+    document = store.session("s").document(default=said(500))
+    document.save()
+    with holdfast.open(tmp_path / "s.db") as other:
+        session = other.session("s")
+        session.load()
+        del read[:]
+        for turn in range(500, 520):
+            document["messages"].append({"role": "user", "content": f"{turn} " * 60})
+            document["step"] = turn + 1
+            document.save()
+            assert session.load() == said(turn + 1)
+    # The root each time, and now and then a run that ended.
+    assert len(read) <= 20 + 10
+    assert len(set(read)) == len(read)
+
+
+def test_a_store_that_keeps_nothing_reads_everything(store, read, chunks_at_hand, tmp_path):
+    store.session("s").save(said(500))
+    chunks_at_hand(0)
+    with holdfast.open(tmp_path / "s.db") as other:
+        for _ in range(2):
+            other.session("s").load()
+    assert len(read) == 2 * len(set(read)) > 10
+
+
+def test_a_search_by_halves_reads_what_states_share_once(store, read):
+    document = store.session("s").document(default=said(300))
+    for turn in range(300, 364):
+        document["messages"].append({"role": "user", "content": f"{turn} " * 60})
+        document["step"] = turn + 1
+        document.save()
+    del read[:]
+    found = store.session("s").bisect(lambda state: state["step"] > 340)
+    assert found.found.seq == 41
+    assert found.loads > 5
+    assert len(read) == len(set(read))
+
+
+def test_forgetting_empties_it(store, read):
+    for name in ("s", "other"):
+        store.session(name).save(said(100))
+        store.session(name).load()
+    del read[:]
+    store.session("other").load()
+    assert read == []
+    store.forget("s")
+    with pytest.raises(NotFoundError):
+        store.session("s").load()
+    at_hand = store._parts.at_hand
+    assert not at_hand._young
+    assert not at_hand._old
+    del read[:]
+    assert store.session("other").load() == said(100)
+    assert read
+
+
+def test_a_forgetting_that_is_refused_empties_it_too(store, monkeypatch):
+    session = store.session("s")
+    session.save(said(100))
+    session.load()
+    monkeypatch.setattr("holdfast.store.forgetting._clean", lambda backend: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        store.forget("s")
+    assert not store._parts.at_hand._young
+
+
+def test_a_closed_store_has_nothing(store):
+    session = store.session("s")
+    session.save(said(100))
+    session.load()
+    store.close()
+    assert not store._parts.at_hand._young
+    with pytest.raises(holdfast.StateError) as closed:
+        session.load()
+    assert closed.value.code is ErrorCode.STORE_CLOSED
+
+
+def test_what_was_whole_when_it_was_read_is_given_and_verify_finds_the_damage(store, tmp_path):
+    import apsw
+
+    session = store.session("s")
+    session.save(said(500))
+    assert session.load() == said(500)
+    with apsw.Connection(str(tmp_path / "s.db")) as harmed:
+        harmed.execute("UPDATE chunks SET data = zeroblob(length(data))")
+    # Not what the disk says, and not wrong either: these bytes had the hash that they are named by.
+    assert session.load() == said(500)
+    assert not store.verify().ok
+    with holdfast.open(tmp_path / "s.db") as other, pytest.raises(IntegrityError):
+        other.session("s").load()
