@@ -158,7 +158,7 @@ def _loads_in_a_row(workload: Workload, contenders: dict[str, Contender]) -> dic
     samples: dict[str, list[Sample]] = {name: [] for name in contenders}
     total = len(workload.steps)
     steps = range(max(0, total - _IN_A_ROW), total + 1)
-    expected = workload.state_after(total)
+    expected = {step: workload.state_after(step) for step in steps}
     gc.collect()
     gc.freeze()
     for turn in range(_ROWS):
@@ -168,12 +168,12 @@ def _loads_in_a_row(workload: Workload, contenders: dict[str, Contender]) -> dic
                 state, sample = timed(lambda: reader.load(contender.names[step]))  # noqa: B023 - called at once
                 if step != steps[0]:
                     samples[name].append(sample)
+                if turn == 0 and state != expected[step]:
+                    raise WrongStateError(
+                        f"{workload.name}: {name} gave back another state for checkpoint {step}"
+                    )
+                del state
             reader.close()
-            if state != expected:
-                raise WrongStateError(
-                    f"{workload.name}: {name} gave back another state for checkpoint {total}"
-                )
-            del state
     gc.unfreeze()
     return samples
 

@@ -113,7 +113,7 @@ def _equal(workload: Results, name: str, durability: str) -> Results | None:
 
 
 def _loads(contender: Results, peer: Results | None, *keys: str) -> float | None:
-    if peer is None or "load" not in contender:
+    if peer is None or any(keys[0] not in each for each in (contender, peer)):
         return None
     ours, theirs = (reduce(getitem, keys, each) for each in (contender, peer))
     return ours["wall"]["median"] / theirs["wall"]["median"]

@@ -4,91 +4,126 @@ A chunk is named by its hash, so one that is kept can never be out of date, and 
 taken it from. States that follow each other share nearly all of their chunks: who goes back and forth in a history, or
 loads the newest state again and again, reads what is new and no more.
 
-There are two generations. Chunks come into the young one; when that is full it becomes the old one, whose chunks go
-unless they are asked for meanwhile. Nothing is counted down and nothing is moved within a generation, so threads need
-no lock: where two of them come at once, a chunk may be kept twice or not at all, and either is fine.
+What is kept is a help and no duty. So nobody waits for anybody: a thread that finds another one at it takes what is
+there and keeps nothing this time. And all of it goes after ten minutes, so that a process that lives for weeks reads
+what is in the store.
 """
 
 from __future__ import annotations
 
+import threading
+import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from holdfast.storage.records import ChunkHash
 
-_Read = Callable[[Iterable[ChunkHash]], Mapping[ChunkHash, bytes]]
-
 KEPT_BYTES: Final = 16 << 20
-"""Of chunks, in both generations: a state of half of it is at hand as a whole when it is loaded again."""
+"""Of chunks, and of what it takes to keep them."""
+
+TRUSTED_SECONDS: Final = 600.0
+"""Bytes on a disk may be damaged after they were read. Nobody builds on what was read before for longer than this."""
+
+_BESIDE: Final = 256
+"""Bytes that a chunk takes beside its own: two objects, and its place among the others."""
+
+_Read = Callable[[Iterable[ChunkHash]], Mapping[ChunkHash, bytes]]
 
 
 class ChunksAtHand:
     """The chunks that were read last.
 
     Args:
-        most_bytes: What they take at most, but for one chunk.
+        most_bytes: What they may take; none are kept where that is 0.
     """
 
     def __init__(self, most_bytes: int | None = None) -> None:
         self._most = KEPT_BYTES if most_bytes is None else most_bytes
-        self._young: dict[ChunkHash, bytes] = {}
-        self._old: dict[ChunkHash, bytes] = {}
-        self._size = 0
+        self._kept = _Kept(self._most)
 
     def through(self, read: _Read) -> _Read:
         """`read`, asked only for what is not at hand."""
 
         def reading(names: Iterable[ChunkHash]) -> Mapping[ChunkHash, bytes]:
             wanted = list(names)
-            known = self._known(wanted)
+            kept = self._trusted()
+            known = kept.among(wanted)
             missing = [name for name in wanted if name not in known] if len(known) < len(wanted) else []
-            return FoundChunks(self, known, read(missing) if missing else {})
+            return FoundChunks(kept, known, read(missing) if missing else {})
 
         return reading
 
-    def keep(self, name: ChunkHash, data: bytes) -> None:
-        """Keep a chunk that is what its name says; of one that is not, others would be told, too."""
-        if len(data) > self._most // 2:
-            return
-        self._young[name] = data
-        self._size += len(data)
-        if self._size > self._most // 2:
-            self._old, self._young, self._size = self._young, {}, 0
+    def or_own(self) -> ChunksAtHand:
+        """This one; or, where none may be kept here, another for the caller alone."""
+        return self if self._most else ChunksAtHand()
 
     def clear(self) -> None:
-        """Let go of all of them."""
-        self._young, self._old, self._size = {}, {}, 0
+        """Let go of all of them, and of those that loads under way are about to bring."""
+        self._kept = _Kept(self._most)
 
-    def _known(self, wanted: Iterable[ChunkHash]) -> dict[ChunkHash, bytes]:
-        known: dict[ChunkHash, bytes] = {}
-        for name in wanted:
-            data = self._young.get(name)
-            if data is None:
-                data = self._old.get(name)
-                if data is None:
-                    continue
-                # Asked for while it was about to go.
-                self.keep(name, data)
-            known[name] = data
+    def _trusted(self) -> _Kept:
+        if time.monotonic() > self._kept.until:
+            self.clear()
+        return self._kept
+
+
+class _Kept:
+    """Chunks in the order of their last use. Emptied by taking another: who still has this one harms nobody."""
+
+    __slots__ = ("_changing", "_chunks", "_left", "_most", "until")
+
+    def __init__(self, most: int) -> None:
+        self._most = self._left = most
+        self._chunks: OrderedDict[ChunkHash, bytes] = OrderedDict()
+        # Never waited for: a fork may leave it taken for ever, and another thread may be at work.
+        self._changing = threading.Lock()
+        self.until = time.monotonic() + TRUSTED_SECONDS
+
+    def among(self, wanted: Iterable[ChunkHash]) -> dict[ChunkHash, bytes]:
+        """Those of the chunks that are here."""
+        known = {name: data for name in wanted if (data := self._chunks.get(name)) is not None}
+        if known and self._changing.acquire(blocking=False):
+            try:
+                for name in known:
+                    if name in self._chunks:
+                        self._chunks.move_to_end(name)
+            finally:
+                self._changing.release()
         return known
+
+    def keep(self, name: ChunkHash, data: bytes) -> None:
+        """Keep a chunk that is what its name says; of one that is not, others would be told, too."""
+        cost = len(data) + _BESIDE
+        if cost > self._most or not self._changing.acquire(blocking=False):
+            return
+        try:
+            if name not in self._chunks:
+                self._chunks[name] = data
+                self._left -= cost
+            while self._left < 0:
+                _, gone = self._chunks.popitem(last=False)
+                self._left += len(gone) + _BESIDE
+        finally:
+            self._changing.release()
 
 
 class FoundChunks(Mapping[ChunkHash, bytes]):
     """What was at hand, and what was read: each chunk of that may be expanded when it is looked at, and only then."""
 
-    __slots__ = ("_at_hand", "_read", "known")
+    __slots__ = ("_kept", "_read", "known")
 
     def __init__(
-        self, at_hand: ChunksAtHand, known: Mapping[ChunkHash, bytes], read: Mapping[ChunkHash, bytes]
+        self, kept: _Kept, known: Mapping[ChunkHash, bytes], read: Mapping[ChunkHash, bytes]
     ) -> None:
-        self._at_hand = at_hand
+        self._kept = kept
         self._read = read
         self.known = known
         """Those that are known to be what their names say."""
 
     def keep(self, name: ChunkHash, data: bytes) -> None:
-        """See `ChunksAtHand.keep`."""
-        self._at_hand.keep(name, data)
+        """Keep one of those that were read: it is what its name says."""
+        self._kept.keep(name, data)
 
     def __getitem__(self, name: ChunkHash) -> bytes:
         return self.known[name] if name in self.known else self._read[name]

@@ -78,10 +78,16 @@ class LoadedState:
 class StatePages:
     """The states of checkpoints, page by page."""
 
-    def __init__(self, backend: Backend, types: TypeRegistry, checkpoints: Iterable[Checkpoint]) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        types: TypeRegistry,
+        checkpoints: Iterable[Checkpoint],
+        at_hand: ChunksAtHand,
+    ) -> None:
         self._backend = backend
-        # Of its own: of the many states that go through here, most are asked for once.
-        self._at_hand = ChunksAtHand()
+        # The roots of a page are read together, and found there when each state is read.
+        self._at_hand = at_hand.or_own()
         self._runs = RecurringRuns(types)
         given: object = checkpoints
         if not isinstance(given, Iterable) or isinstance(given, str | Checkpoint):

@@ -213,7 +213,9 @@ class Store(ArchiveStore):
         tried = Store(Rehearsal(self._backend), clock=self._parts.clock)
         # What is only tried is not counted here.
         own = tried._parts
-        tried._parts = self._parts._replace(backend=tried._backend, upkeep=own.upkeep, metrics=own.metrics)
+        tried._parts = own._replace(
+            types=self._parts.types, app_version=self._parts.app_version, cuts=self._parts.cuts
+        )
         return tried
 
     def projects(self) -> list[str]:
@@ -408,8 +410,9 @@ class Store(ArchiveStore):
         try:
             report = forget(self._backend, session, refs, now=now, dry_run=dry_run, clean=clean)
         finally:
-            # Whatever came of it: what is forgotten does not stay in memory either.
-            self._parts.at_hand.clear()
+            if not dry_run:
+                # Whatever came of it: what is forgotten does not stay at hand.
+                self._parts.at_hand.clear()
         if not dry_run:
             self._parts.metrics.removed(session, "forget", count=report.checkpoints)
         return report
@@ -555,7 +558,7 @@ class Store(ArchiveStore):
     def _state_pages(self, checkpoints: Iterable[Checkpoint]) -> StatePages:
         from holdfast.store.loading import StatePages
 
-        return StatePages(self._backend, self._parts.types, checkpoints)
+        return StatePages(self._backend, self._parts.types, checkpoints, self._parts.at_hand)
 
     def _reader(self) -> AbstractContextManager[Reader]:
         return self._backend.reader()

@@ -194,8 +194,7 @@ class Writer:
                 own.expected = head.id if head else None
             else:
                 self.notice(reader, row)
-                read = self.parts.at_hand.through(reader.chunks)
-                value, root = decode_state(row.root, read, self.parts.types), row.root
+                value, root = decode_state(row.root, reader.chunks, self.parts.types), row.root
                 own.expected = row.id
                 own._keep(row)
                 self.parts.metrics.loaded(perf_counter_ns() - began)

@@ -1,18 +1,21 @@
-"""Chunks at hand: only what is whole is kept, what is kept is bounded, and nobody needs a lock."""
+"""Chunks at hand: only what is whole is kept, what is kept is bounded, and nobody waits for anybody."""
 
 from __future__ import annotations
 
+import sys
 import threading
+import time
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.memory import peak
 
 from holdfast import ErrorCode, IntegrityError
-from holdfast.objects.at_hand import ChunksAtHand
+from holdfast.objects.at_hand import _BESIDE, KEPT_BYTES, TRUSTED_SECONDS, ChunksAtHand
 from holdfast.objects.hashing import hash_chunk
-from holdfast.objects.verified import fetch, read_chunk, read_chunks
+from holdfast.objects.verified import checked, fetch, read_chunk, read_chunks
 from holdfast.storage.records import ChunkHash
 
 
@@ -87,36 +90,118 @@ def test_many_are_fetched_at_once_and_one_that_is_damaged_spoils_no_other():
         read_chunk(two, read)
 
 
-def test_what_is_asked_for_again_stays_while_others_come_and_go():
+def test_what_was_used_last_stays():
     contents = [b"%3d" % n * 10 for n in range(200)]
-    place, at_hand = Place(*contents), ChunksAtHand(300)
+    place, at_hand = Place(*contents), ChunksAtHand(10 * (30 + _BESIDE))
     first, *others = place.names
     read = at_hand.through(place.read)
     for name in others:
         read_chunk(name, read)
         read_chunk(first, read)
     assert sum(first in names for names in place.asked) == 1
-    assert sum(others[0] in names for names in place.asked) == 1
-    read_chunk(others[0], read)
-    assert sum(others[0] in names for names in place.asked) == 2
+    del place.asked[:]
+    read_chunks([first, *others[-9:]], read)
+    assert place.asked == []
+    read_chunks(others[-11:], read)
+    assert place.asked == [others[-11:-9]]
 
 
-@given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 60)), max_size=80), st.integers(0, 200))
+def held(at_hand: ChunksAtHand) -> dict[ChunkHash, bytes]:
+    return dict(at_hand._kept._chunks)
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 600)), max_size=80), st.integers(0, 3_000))
 def test_it_never_holds_more_than_it_may_and_gives_what_is_there(reads: list[tuple[int, int]], most: int):
     at_hand = ChunksAtHand(most)
     for number, size in reads:
         place = Place(bytes([number]) * size)
         (name,) = place.names
         assert read_chunk(name, at_hand.through(place.read)) == place.chunks[name]
-        held = [*at_hand._young.values(), *at_hand._old.values()]
-        # One more than is full, of half the size at most.
-        assert sum(map(len, held)) <= most + most // 2
-        assert all(hash_chunk(data) in (at_hand._young.keys() | at_hand._old.keys()) for data in held)
+        # With what it takes to keep one: of very small chunks that is nearly all.
+        taken = sum(_BESIDE + len(data) for data in held(at_hand).values())
+        assert taken == most - at_hand._kept._left <= most
+        assert all(hash_chunk(data) == name for name, data in held(at_hand).items())
+        assert name in held(at_hand) or size + _BESIDE > most
+
+
+def test_what_is_kept_of_tiny_chunks_is_as_much_as_is_said():
+    contents = [n.to_bytes(4, "big") for n in range(20_000)]
+    place, at_hand = Place(*contents), ChunksAtHand(1 << 20)
+    names = place.names
+    read = at_hand.through(lambda names: {name: bytes(bytearray(place.chunks[name])) for name in names})
+
+    def fill(_: int) -> None:
+        at_hand.clear()
+        for name in names:
+            read_chunk(ChunkHash(bytes(bytearray(name))), read)
+
+    assert peak(fill, below=1.25 * (1 << 20)) < 1.25 * (1 << 20)
+    assert len(held(at_hand)) == (1 << 20) // (4 + _BESIDE)
+
+
+def test_two_who_bring_the_same_chunk_count_it_once():
+    place, at_hand = Place(b"one"), ChunksAtHand()
+    (name,) = place.names
+    both = [at_hand.through(place.read)([name]) for _ in range(2)]
+    for found in both:
+        assert checked(name, found) == b"one"
+    assert at_hand._kept._left == KEPT_BYTES - 3 - _BESIDE
+
+
+def test_what_a_read_under_way_brings_is_not_kept_once_it_was_emptied():
+    place, at_hand = Place(b"secret"), ChunksAtHand()
+    (name,) = place.names
+
+    def emptied_meanwhile(names: Any) -> dict[ChunkHash, bytes]:
+        found = place.read(names)
+        at_hand.clear()
+        return found
+
+    assert read_chunk(name, at_hand.through(emptied_meanwhile)) == b"secret"
+    assert held(at_hand) == {}
+
+
+def test_all_of_it_is_read_again_after_a_while(monkeypatch):
+    place, at_hand = Place(b"one"), ChunksAtHand()
+    (name,) = place.names
+    now = time.monotonic()
+    for later, reads in (
+        (0, 1),
+        (TRUSTED_SECONDS - 1, 1),
+        (TRUSTED_SECONDS + 1, 2),
+        (2 * TRUSTED_SECONDS, 2),
+    ):
+        monkeypatch.setattr("holdfast.objects.at_hand.time.monotonic", lambda later=later: now + later)
+        assert read_chunk(name, at_hand.through(place.read)) == b"one"
+        assert len(place.asked) == reads
+
+
+def test_nobody_waits_for_somebody_who_is_at_it():
+    place, at_hand = Place(b"one", b"two"), ChunksAtHand()
+    one, two = place.names
+    read_chunk(one, at_hand.through(place.read))
+    # As a fork leaves it, when another thread was just keeping something.
+    assert at_hand._kept._changing.acquire()
+    assert read_chunk(one, at_hand.through(place.read)) == b"one"
+    assert place.asked == [[one]]
+    for _ in range(2):
+        assert read_chunk(two, at_hand.through(place.read)) == b"two"
+    assert place.asked == [[one], [two], [two]]
+    at_hand.clear()
+    read_chunk(two, at_hand.through(place.read))
+    assert list(held(at_hand)) == [two]
+
+
+def test_one_that_keeps_nothing_has_another_for_who_needs_one():
+    at_hand = ChunksAtHand()
+    assert at_hand.or_own() is at_hand
+    nothing = ChunksAtHand(0)
+    assert nothing.or_own() is not nothing
 
 
 def test_threads_share_it():
     contents = [bytes([n]) * 100 for n in range(100)]
-    place, at_hand = Place(*contents), ChunksAtHand(2_000)
+    place, at_hand = Place(*contents), ChunksAtHand(20 * (100 + _BESIDE))
     wrong: list[BaseException] = []
 
     def work(start: int) -> None:
@@ -129,9 +214,15 @@ def test_threads_share_it():
             wrong.append(error)
 
     threads = [threading.Thread(target=work, args=(each * 13,)) for each in range(4)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+    finally:
+        sys.setswitchinterval(interval)
     assert not wrong
-    assert sum(map(len, [*at_hand._young.values(), *at_hand._old.values()])) < 4_000
+    assert len(held(at_hand)) == 20
+    assert at_hand._kept._left == 0

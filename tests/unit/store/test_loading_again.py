@@ -37,7 +37,7 @@ def said(turns: int):
 
 
 def test_a_state_that_was_loaded_is_loaded_again_without_reading(store, read):
-    store.session("s").save(said(500))
+    saved = store.session("s").save(said(500))
     assert store.session("s").load() == said(500)
     assert len(read) > 5
     del read[:]
@@ -45,8 +45,17 @@ def test_a_state_that_was_loaded_is_loaded_again_without_reading(store, read):
     session = store.session("s")
     assert session.load() == said(500)
     assert session.load(path="messages[-1].content") == "499 " * 60
-    assert session.document().plain() == said(500)
+    assert list(store.load_each([saved])) == [said(500)]
     assert read == []
+
+
+def test_a_document_is_made_of_what_is_in_the_store(store, read):
+    # What it goes on from is never written again: it has to be there.
+    store.session("s").save(said(500))
+    store.session("s").load()
+    loaded = len(read)
+    assert store.session("s").document().plain() == said(500)
+    assert len(read) == 2 * loaded
 
 
 def test_what_was_loaded_is_the_callers_own(store):
@@ -107,12 +116,22 @@ def test_forgetting_empties_it(store, read):
     store.forget("s")
     with pytest.raises(NotFoundError):
         store.session("s").load()
-    at_hand = store._parts.at_hand
-    assert not at_hand._young
-    assert not at_hand._old
+    assert not store._parts.at_hand._kept._chunks
     del read[:]
     assert store.session("other").load() == said(100)
     assert read
+
+
+def test_what_is_only_tried_leaves_it_alone(store, read):
+    session = store.session("s")
+    session.save(said(100))
+    session.load()
+    store.forget("s", dry_run=True)
+    with store.rehearsal() as tried:
+        tried.session("s").load()
+    del read[:]
+    session.load()
+    assert read == []
 
 
 def test_a_forgetting_that_is_refused_empties_it_too(store, monkeypatch):
@@ -122,7 +141,7 @@ def test_a_forgetting_that_is_refused_empties_it_too(store, monkeypatch):
     monkeypatch.setattr("holdfast.store.forgetting._clean", lambda backend: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         store.forget("s")
-    assert not store._parts.at_hand._young
+    assert not store._parts.at_hand._kept._chunks
 
 
 def test_a_closed_store_has_nothing(store):
@@ -130,7 +149,7 @@ def test_a_closed_store_has_nothing(store):
     session.save(said(100))
     session.load()
     store.close()
-    assert not store._parts.at_hand._young
+    assert not store._parts.at_hand._kept._chunks
     with pytest.raises(holdfast.StateError) as closed:
         session.load()
     assert closed.value.code is ErrorCode.STORE_CLOSED

@@ -17,6 +17,7 @@ from holdfast.errors import ErrorCode, InvalidInputError
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.history.heads import missing_head
 from holdfast.history.refs import is_range, resolve_range
+from holdfast.objects.at_hand import ChunksAtHand
 from holdfast.objects.registry import TypeRegistry
 from holdfast.record import Record
 from holdfast.storage.ports import Reader
@@ -190,7 +191,7 @@ def _states(
     """Each row with what is stored of its state: no class is asked for, and none is needed."""
     rows = tuple(rows)
     checkpoints = (Checkpoint(row, owner) for row in rows)
-    states = EachState(StatePages(place.backend, TypeRegistry(), checkpoints))
+    states = EachState(StatePages(place.backend, TypeRegistry(), checkpoints, ChunksAtHand()))
     for row in rows:
         yield row, next(states)
 
