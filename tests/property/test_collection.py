@@ -106,7 +106,7 @@ class Files(Place):
 
 
 class Server(Place):
-    share = 8
+    share = 20
 
     def __init__(self, request):
         self.database, _, _ = request.getfixturevalue("postgres_place").partition("&schema=")
