@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 # No deadlines and no "too slow": a busy machine is no bug. The count of examples is what differs.
 _COMMON = settings(deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("dev", _COMMON, max_examples=50)
-settings.register_profile("ci", _COMMON, max_examples=200)
+settings.register_profile("ci", _COMMON, max_examples=120)
 settings.register_profile("nightly", _COMMON, max_examples=1000, stateful_step_count=500)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))
 
