@@ -300,6 +300,9 @@ class Batch(Record):
     fence: Fence | None = None
     """The claim of a lease; the batch fails with `lease-lost` where that is no longer the one that holds it. One that
     has run out, and that nobody else has taken, still holds."""
+    seen: tuple[CheckpointRow, ...] = ()
+    """Rows that it edits or removes, as the writer read them. A backend that finds them still like that need not read
+    them once more."""
 
 
 class Swept(Record):

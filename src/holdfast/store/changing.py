@@ -220,6 +220,7 @@ def _batch(place: Place, session: SessionRow, plan: OperationPlan, entry: Operat
         removals=plan.removals,
         cuts_log_from=plan.cuts_log_from,
         fence=None if place.lease is None else place.lease.fence,
+        seen=tuple(old for old, _ in plan.edits),
     )
 
 

@@ -54,6 +54,7 @@ class Retirement(Record):
             guard=Guard(log_count=before.log_count, last_seq=before.last_seq),
             removals=plan.removals,
             cuts_log_from=plan.cuts_log_from,
+            seen=tuple(old for old, _ in plan.edits),
         )
 
     def holds(self, saved: CheckpointRow) -> bool:

@@ -12,14 +12,14 @@ import pytest
 psycopg = pytest.importorskip("psycopg")
 
 import holdfast  # noqa: E402
-from holdfast.backends.postgres import PostgresBackend, backend, view  # noqa: E402
+from holdfast.backends.postgres import PostgresBackend, backend, view, write  # noqa: E402
 from holdfast.backends.postgres.errors import outcome_unknown  # noqa: E402
 from holdfast.backends.postgres.read import Connection  # noqa: E402
 from holdfast.errors import BackendError, ConflictError, ErrorCode, IntegrityError, InvalidInputError  # noqa: E402
 from holdfast.storage.copying import Adoption  # noqa: E402
-from holdfast.storage.records import Batch, Receipt, SessionRow  # noqa: E402
+from holdfast.storage.records import Batch, Query, Receipt, SessionRow  # noqa: E402
 from holdfast.testing.faults import Fault, FaultyBackend, failing, io_failed  # noqa: E402
-from holdfast.testing.rows import save  # noqa: E402
+from holdfast.testing.rows import batch, edit, save  # noqa: E402
 
 Run = Callable[..., list[tuple[Any, ...]]]
 
@@ -329,3 +329,60 @@ def test_a_save_that_takes_place_after_it_was_looked_for_is_found_by_the_next_on
     session.save({"n": 2}, step=2)
     session.save({"n": 3}, step=3)
     assert steps(session) == [2, 3]
+
+
+CHANGES: dict[str, Callable[[holdfast.Session], object]] = {
+    "tag": lambda session: session.tag("@~1", "seen"),
+    "untag": lambda session: session.untag("@~2", "old"),
+    "annotate": lambda session: session.annotate("@~1", message="another"),
+    "delete": lambda session: session.delete("@~1"),
+    "undo": lambda session: session.undo(),
+    "prune": lambda session: session.prune(holdfast.Keep(last=2)),
+    "save with retention": lambda session: session.save({"n": 9}),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_changes_rows_that_were_just_read_is_one_statement(
+    store: PostgresBackend, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    session = holdfast.Store(store).session("work", keep=holdfast.Keep(last=5))
+    for n in range(8):
+        session.save({"n": n})
+    session.tag("@~2", "old")
+
+    def looks() -> list[tuple[object, ...]]:
+        return [(each.id, each.tags, each.message) for each in session.log()]
+
+    before = looks()
+    with monkeypatch.context() as patch:
+        patch.setattr(write, "locked", failing(AssertionError("it was read once more")))
+        CHANGES[change](session)
+    assert looks() != before
+    assert len(looks()) <= 5
+    assert holdfast.Store(store).verify().ok
+
+
+def test_rows_that_changed_since_they_were_seen_are_read_again(
+    store: PostgresBackend, monkeypatch: pytest.MonkeyPatch, postgres_url: str
+) -> None:
+    locked, taken = write.locked, []
+
+    def noted(*given: Any) -> Any:
+        taken.append(given)
+        return locked(*given)
+
+    monkeypatch.setattr(write, "locked", noted)
+    store.commit(save("a"))
+    store.commit(save("b", after="a"))
+    with store.reader() as reader:
+        (second, first) = reader.checkpoints(Query(session="work"))
+    del taken[:]
+    store.commit(batch(edits=(edit(first, tags=("x",)),), seen=(first,)))
+    assert not taken
+    # The session is as this backend left it, and the row is not.
+    store.commit(batch(edits=(edit(first, pinned=True),), seen=(first,)))
+    assert len(taken) == 1
+    with store.reader() as reader:
+        assert reader.checkpoint(first.id) == first._replace(pinned=True)
+        assert reader.checkpoint(second.id) == second

@@ -114,12 +114,22 @@ def attempt(
         psycopg.Error: What was known does not hold (`STALE`), or an id or a key is taken: read first.
         HoldfastError: By what is known it has to be refused: read first, to be sure.
     """
-    return _apply(_APPLY.execute, connection, batch, chunks, _Found(known.number, known.row, {}))
+    new = {row.id for row in batch.checkpoints}
+    seen = {row.id: row for row in batch.seen if row.id not in new}
+    return _apply(_APPLY.execute, connection, batch, chunks, _Found(known.number, known.row, seen))
 
 
 def can_attempt(batch: Batch) -> bool:
-    """Whether the rows of a batch can be worked out without reading others."""
-    return not batch.edits and not batch.removals and not batch.also_relies_on
+    """Whether the rows of a batch can be worked out without reading others.
+
+    Those that it edits are at hand where the writer has seen them: `apply` says where one is not as it was. That goes
+    for edits alone, so that a row can be removed only where this batch edits it, too.
+    """
+    if not (batch.edits or batch.removals or batch.also_relies_on):
+        return True
+    edited = {edit.id for edit in batch.edits}
+    at_hand = {row.id for row in (*batch.seen, *batch.checkpoints)}
+    return edited <= at_hand and edited.issuperset(batch.removals) and not batch.also_relies_on
 
 
 def locked(connection: Connected, batch: Batch, chunks: Sequence[PackedChunk]) -> Written:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import ConflictError, ErrorCode, InvalidInputError
+from holdfast.errors import ConflictError, ErrorCode, HoldfastError, InvalidInputError
 from holdfast.storage.ports import Backend
 from holdfast.storage.records import Batch, CheckpointId, CheckpointRow, Guard, Operation, Query
 from holdfast.testing.conformance.changes import session_row
@@ -144,6 +144,23 @@ class RemovalContract(Contract):
         # One that may go does not take the other with it.
         half = batch(edits=(edit(first, hidden=1),), removals=(first.id, second.id))
         assert isinstance(refused(backend, half), InvalidInputError)
+
+    def test_what_the_writer_saw_is_no_proof(self, backend: Backend) -> None:
+        """Rows may have changed since they were read, or be gone: what is in the store counts."""
+        first, second, third = commit_all(backend, save("a"), save("b", after="a"), save("c", after="b"))
+        backend.commit(batch(edits=(edit(first, tags=("newer",)),), operations=history(1)))
+        backend.commit(batch(edits=(edit(first, pinned=True),), seen=(first,)))
+        assert read_row(backend, first.id) == first._replace(pinned=True)
+        backend.commit(batch(edits=(edit(second, hidden=1),), removals=(second.id,), seen=(second,)))
+        again = batch(edits=(edit(second, pinned=True), edit(third, pinned=True)), seen=(second, third))
+        assert isinstance(refused(backend, again), HoldfastError)
+        assert read_row(backend, third.id) == third
+
+    def test_what_the_writer_saw_hidden_and_is_visible_is_not_removed(self, backend: Backend) -> None:
+        """As after an undo."""
+        (first,) = commit_all(backend, save("a"))
+        hidden = first._replace(hidden=1)
+        assert isinstance(refused(backend, batch(removals=(first.id,), seen=(hidden,))), InvalidInputError)
 
     def test_what_was_hidden_before_is_removed(self, backend: Backend) -> None:
         """In a later batch that says nothing else about it."""
