@@ -178,6 +178,9 @@ def check(view: View, batch: Batch) -> None:
             raise ConflictError.key_taken(row.session, str(row.key), existing=taken[0].id)
     known = view.rows | {row.id: row for row in batch.checkpoints}
     hidden = {each.id: each.hidden for each in batch.edits}
+    for name in hidden:
+        if name not in known:
+            raise rules.edit_missing(name)
     for name in batch.removals:
         if name in known:
             rules.check_removal(known[name], claim.session, hidden=hidden.get(name, known[name].hidden))
