@@ -98,10 +98,10 @@ def _postgres() -> type[PostgresBackend]:
         from holdfast.backends.postgres import PostgresBackend
     except ImportError as error:
         # Without a name: psycopg is there, and the library that it needs is not.
-        if error.name is not None and error.name.partition(".")[0] not in ("psycopg", "psycopg_pool"):
+        if error.name is not None and error.name.partition(".")[0] != "psycopg":
             raise
         raise UnsupportedError(
-            "a store in PostgreSQL needs the driver psycopg and its pool, and one of them is not installed",
+            "a store in PostgreSQL needs the driver psycopg, which is not installed",
             code=ErrorCode.NOT_SUPPORTED,
             hint="pip install 'holdfast[postgres]'",
         ) from error

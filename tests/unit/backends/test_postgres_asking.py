@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import socket
+import time
 from collections.abc import Iterator
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 psycopg = pytest.importorskip("psycopg")
 
-from holdfast.backends.postgres import PostgresBackend  # noqa: E402
+from holdfast.backends.postgres import PostgresBackend, asking  # noqa: E402
 from holdfast.backends.postgres.asking import (  # noqa: E402
     Statement,
     array_of,
@@ -20,6 +24,7 @@ from holdfast.backends.postgres.asking import (  # noqa: E402
     received,
 )
 from holdfast.backends.postgres.chunks import ChunkQuestion  # noqa: E402
+from holdfast.backends.postgres.connecting import Connected  # noqa: E402
 from holdfast.backends.postgres.read import AskedChunks  # noqa: E402
 from holdfast.errors import BackendError, HoldfastError, IntegrityError  # noqa: E402
 from holdfast.storage.records import ChunkHash, Query  # noqa: E402
@@ -252,3 +257,79 @@ def test_a_view_that_is_interrupted_while_it_is_left_gives_its_connection_back(
     # More often than there are connections: each has come back.
     with store.reader() as reader:
         assert set(reader.chunks(names)) == set(names)
+
+
+def test_the_end_of_a_view_is_not_waited_for_and_comes_all_the_same(
+    store: PostgresBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = 0
+    usual = Connected.wait
+
+    def counted(connection: Connected, *arguments: Any, **options: Any) -> Any:
+        nonlocal waits
+        waits += 1
+        return usual(connection, *arguments, **options)
+
+    with store._pool.connection():
+        pass
+    monkeypatch.setattr(Connected, "wait", counted)
+    with store.reader() as reader:
+        reader.session("work")
+    # The beginning, and the question.
+    assert waits == 2
+    (connection,) = store._pool._idle
+    assert connection.owes
+    with store._pool.dedicated() as other:
+        state = "SELECT state FROM pg_stat_activity WHERE pid = %s"
+        until = time.monotonic() + 30
+        while other.execute(state, [connection.info.backend_pid]).fetchall() != [("idle",)]:
+            assert time.monotonic() < until
+    # Whoever comes next takes the answer, and has the connection as if nothing had been.
+    with store._pool.connection() as again:
+        assert again is connection
+        assert not again.owes
+        assert again.execute("SELECT 7").fetchall() == [(7,)]
+
+
+def test_a_connection_that_is_lost_before_its_last_answer_is_not_handed_out(store: PostgresBackend) -> None:
+    with store.reader() as reader:
+        reader.session("work")
+    (connection,) = store._pool._idle
+    with socket.socket(fileno=os.dup(connection.fileno())) as held:
+        # What the server has said already is read first, and then there is nothing.
+        held.shutdown(socket.SHUT_RDWR)
+    with store._pool.connection() as other:
+        assert other is not connection
+        assert other.execute("SELECT 7").fetchall() == [(7,)]
+    assert connection.closed
+
+
+def test_who_is_interrupted_while_taking_the_last_answer_leaves_the_connection_to_nobody(
+    store: PostgresBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> Any:
+        raise KeyboardInterrupt
+
+    with store.reader() as reader:
+        reader.session("work")
+    (connection,) = store._pool._idle
+    with monkeypatch.context() as patch:
+        patch.setattr(asking, "received", interrupted)
+        with pytest.raises(KeyboardInterrupt), store._pool.connection():
+            pass
+    # It may be the answer to something else.
+    assert connection.closed
+    with store._pool.connection() as other:
+        assert other.execute("SELECT 7").fetchall() == [(7,)]
+
+
+def test_an_end_that_cannot_be_sent_at_once_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The transaction would be open for as long as nobody takes the connection."""
+    waited: list[Any] = []
+    monkeypatch.setattr(asking, "received", waited.append)
+    for unsent in (0, 1):
+        pgconn = SimpleNamespace(send_query=lambda _: None, flush=lambda unsent=unsent: unsent)
+        connection: Any = SimpleNamespace(pgconn=pgconn, owes=False)
+        asking.leave_commit(connection)
+        assert connection.owes == (not unsent)
+        assert waited == [connection] * unsent

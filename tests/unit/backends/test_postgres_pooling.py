@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import subprocess
@@ -15,14 +16,13 @@ import pytest
 
 psycopg = pytest.importorskip("psycopg")
 
-from psycopg_pool.pool import WaitingClient  # noqa: E402
 from tests.services.postgres import Role, Server  # noqa: E402
 from tests.unit.backends.test_postgres_address import everything_said  # noqa: E402
 
 from holdfast.backends.forking import watch  # noqa: E402
 from holdfast.backends.postgres import pooling  # noqa: E402
 from holdfast.backends.postgres.address import parse  # noqa: E402
-from holdfast.backends.postgres.connecting import Connector  # noqa: E402
+from holdfast.backends.postgres.connecting import Connected, Connector  # noqa: E402
 from holdfast.backends.postgres.errors import is_lost, translated  # noqa: E402
 from holdfast.backends.postgres.pooling import Pool  # noqa: E402
 from holdfast.errors import BackendError, ErrorCode, HoldfastError, StateError  # noqa: E402
@@ -148,34 +148,43 @@ def test_more_users_than_connections_wait_for_their_turn(open_pool):
     assert len(set(found)) <= 2
 
 
-def test_who_is_interrupted_while_waiting_is_given_no_connection_later(open_pool, monkeypatch):
-    def interrupted(_waiter: object, timeout: float) -> None:
+def interrupting(method: str, *, after: bool):
+    """The same method, with Ctrl-C before or after it."""
+    usual = getattr(Pool, method)
+
+    def interrupted(pool: Pool, *arguments):
+        if after:
+            usual(pool, *arguments)
         raise KeyboardInterrupt
 
-    pool = open_pool(timeout=2.0, most=1)
+    return interrupted
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("method", ["_wait", "_open_another", "_connected", "_take_idle"])
+def test_who_is_interrupted_leaves_no_place_taken(open_pool, monkeypatch, method, after):
+    """Wherever Ctrl-C comes, and whether or not there was a connection by then: the only place there is is free."""
+    pool = open_pool(timeout=60.0, most=1)
     for _ in range(3):
-        with pool.connection(), monkeypatch.context() as patch:
-            patch.setattr(WaitingClient, "wait", interrupted)
+        with ExitStack() as stack:
+            if method == "_wait":
+                # Nobody waits but for a connection that somebody has.
+                stack.enter_context(pool.connection())
+            patch = stack.enter_context(monkeypatch.context())
+            patch.setattr(Pool, method, interrupting(method, after=after and method != "_wait"))
             with pytest.raises(KeyboardInterrupt), pool.connection():
                 pass
-        # The one that there is goes to nobody who has left.
+        # A connection that was nobody's is collected, and with it goes its place.
+        gc.collect()
         with pool.connection() as connection:
             assert connection.execute("SELECT 1").fetchall() == [(1,)]
+        for each in pool._idle:
+            each.close()
+        assert pool._waiting == 0
 
 
-def test_who_is_interrupted_after_a_connection_was_found_gives_it_back(open_pool, monkeypatch):
-    def given_and_interrupted(waiter: WaitingClient, timeout: float) -> None:
-        waited(waiter, timeout)
-        raise KeyboardInterrupt
-
-    waited = WaitingClient.wait
-    pool = open_pool(timeout=2.0, most=1)
-    with monkeypatch.context() as patch:
-        patch.setattr(WaitingClient, "wait", given_and_interrupted)
-        # None is open yet: it is made while the first one waits.
-        patch.setattr(pooling, "_FIRST_PAUSE", 1.0)
-        with pytest.raises(KeyboardInterrupt), pool.connection():
-            pass
+def test_who_is_interrupted_while_looking_at_a_connection_puts_it_back(open_pool, monkeypatch):
+    pool = open_pool(most=1)
     with pool.connection() as first:
         pass
     with monkeypatch.context() as patch:
@@ -186,20 +195,32 @@ def test_who_is_interrupted_after_a_connection_was_found_gives_it_back(open_pool
         assert connection is first
 
 
-def test_ctrl_c_in_a_wait_is_ctrl_c_whatever_becomes_of_the_locks(open_pool, monkeypatch):
-    def torn(_waiter: object, timeout: float) -> None:
-        try:
-            raise KeyboardInterrupt
-        finally:
-            threading.Lock().release()
+def test_who_is_interrupted_while_giving_back_leaves_nothing_behind(open_pool, monkeypatch):
+    pool = open_pool(most=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(Connected, "rollback", failing(KeyboardInterrupt()))
+        with pytest.raises(KeyboardInterrupt), pool.connection() as connection:
+            connection.execute("BEGIN")
+    assert connection.closed
+    with pool.connection() as other:
+        assert other is not connection
 
-    pool = open_pool(timeout=2.0, most=1)
-    with pool.connection(), monkeypatch.context() as patch:
-        patch.setattr(WaitingClient, "wait", torn)
-        with pytest.raises(KeyboardInterrupt), pool.connection():
-            pass
-    with pool.connection():
-        pass
+
+def test_who_waits_is_told_when_one_is_given_back(open_pool, monkeypatch):
+    # Nobody would look again by himself before the test is over.
+    monkeypatch.setattr(pooling, "_FIRST_PAUSE", 1e6)
+    monkeypatch.setattr(pooling, "_LONGEST_PAUSE", 1e6)
+    pool = open_pool(timeout=1e6, most=1)
+    found: list[int] = []
+    threads = [
+        threading.Thread(target=lambda: found.extend(process(pool) for _ in range(50))) for _ in range(6)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(300)
+    assert len(found) == 300
+    assert len(set(found)) == 1
 
 
 def test_waiting_for_a_turn_ends_with_the_timeout(open_pool):
@@ -347,7 +368,7 @@ def test_a_closed_pool_says_so_and_leaves_nothing(open_pool, postgres):
         pool.check_open()
     while postgres.execute("SELECT 1 FROM pg_stat_activity WHERE usename = %s", role.name):
         pass
-    assert {thread.name for thread in threading.enumerate()} < before
+    assert {thread.name for thread in threading.enumerate()} == before
 
 
 def test_parent_and_child_go_on_with_connections_of_their_own(pool, in_child):
@@ -456,18 +477,21 @@ def test_a_process_ends_quietly(program, postgres_url):
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_a_child_does_not_wait_for_locks_that_threads_of_the_parent_held(postgres_url):
+def test_a_fork_waits_for_a_thread_that_has_the_lock(postgres_url):
+    """In the child nobody would ever give it back."""
     program = (
         "use()\n"
-        "shared, held, done = pool._shared, threading.Event(), threading.Event()\n"
+        "held, done = threading.Event(), threading.Event()\n"
         "def hold():\n"
-        "    with shared._lock, shared._tasks.mutex, shared._sched._lock:\n"
-        "        held.set(); done.wait()\n"
-        "thread = threading.Thread(target=hold); thread.start(); held.wait(); del shared\n"
+        "    with pool._changed:\n"
+        "        held.set(); done.wait(0.2)\n"
+        "thread = threading.Thread(target=hold); thread.start(); held.wait()\n"
         "if (pid := os.fork()) == 0:\n"
-        "    use(); sys.exit(0)\n"
+        "    with pool._changed:\n"
+        "        use()\n"
+        "    sys.exit(0)\n"
         "status = os.waitpid(pid, 0)[1]\n"
-        "done.set(); thread.join(); use(); sys.exit(status)\n"
+        "thread.join(); use(); sys.exit(status)\n"
     )
     done = run(program, postgres_url)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -155,7 +155,7 @@ def test_a_name_that_is_not_utf8_is_refused() -> None:
 
 
 @pytest.mark.parametrize("scheme", ["postgresql", "postgres"])
-@pytest.mark.parametrize("missing", ["psycopg", "psycopg_pool"])
+@pytest.mark.parametrize("missing", ["psycopg", "psycopg.pq"])
 def test_postgresql_without_its_driver_says_what_to_install(scheme: str, missing: str) -> None:
     code = (
         "import sys; from holdfast.backends.registry import connect; from holdfast.errors import UnsupportedError\n"
@@ -171,7 +171,7 @@ def test_postgresql_without_its_driver_says_what_to_install(scheme: str, missing
 
 @pytest.mark.parametrize("scheme", ["postgresql", "postgres"])
 def test_postgresql_is_found_by_its_scheme(scheme: str) -> None:
-    pytest.importorskip("psycopg_pool")
+    pytest.importorskip("psycopg")
     with pytest.raises(BackendError) as caught:
         connect(f"{scheme}://me:secret@127.0.0.1:1/db", durability="process", create=True, timeout=0.1)
     assert caught.value.code is ErrorCode.SERVER_GONE

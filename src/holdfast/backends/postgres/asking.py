@@ -109,6 +109,30 @@ def ask_plainly(connection: psycopg.Connection[Any], statements: bytes) -> list[
     return results
 
 
+def leave_commit(connection: Connected) -> None:
+    """End a transaction that only read, without waiting for the answer: that is for whoever takes the connection next.
+
+    Raises:
+        psycopg.Error: The connection is lost, or the server is still at something else.
+    """
+    connection.pgconn.send_query(b"COMMIT")
+    connection.owes = True
+    if connection.pgconn.flush():
+        # Something that stops what we send may stop it for long, and the transaction is open until it gets there.
+        take_owed(connection)
+
+
+def take_owed(connection: Connected) -> None:
+    """Take the answer that `leave_commit` left.
+
+    Raises:
+        psycopg.Error: The connection is lost.
+    """
+    # Before waiting: one that is interrupted in it owes nothing that could be told from other answers.
+    connection.owes = False
+    received(connection)
+
+
 def received(connection: psycopg.Connection[Any]) -> pq.abc.PGresult:
     """The answer to what was sent, in binary.
 

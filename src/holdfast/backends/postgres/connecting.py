@@ -80,9 +80,11 @@ class Connected(psycopg.Connection[TupleRow]):
         mark: What the names of statements that are kept on it end with. A pooler may hand on a session of the server
             with what another connection has prepared there.
         uses: How often statements were used on it, by name (`asking.py`).
+        owes: Whether an answer is on its way that whoever takes it next has to take first (`asking.leave_commit`).
     """
 
     made_at = 0.0
+    owes = False
     mark: bytes
     uses: dict[bytes, int]
 
@@ -145,6 +147,9 @@ class Connector:
         connection.made_at = time.monotonic()
         connection.mark = os.urandom(8).hex().encode()
         connection.uses = {}
+        # psycopg warns of a connection that is collected while it is open, unless it has this, as those of a pool do. A
+        # program may end, or forget a store, without closing it: its connections end with it.
+        connection._pool = None  # noqa: SLF001
         self.connections.add(connection)
         return connection
 

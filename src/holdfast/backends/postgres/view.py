@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from types import TracebackType
 from typing import Final
 
 import psycopg
 from psycopg import pq
 
-from holdfast.backends.postgres.asking import ask_plainly
+from holdfast.backends.postgres.asking import ask_plainly, leave_commit
+from holdfast.backends.postgres.connecting import Connected
 from holdfast.backends.postgres.creation import check_entry
 from holdfast.backends.postgres.errors import is_lost, is_retryable, translated
 from holdfast.backends.postgres.pooling import Pool
@@ -46,8 +47,8 @@ class View:
         self._pool = pool
         self._url = url
         self._timeout = timeout
-        self._lease: AbstractContextManager[Connection] | None = None
-        self._connection: Connection | None = None
+        self._lease: AbstractContextManager[Connected] | None = None
+        self._connection: Connected | None = None
         self._reader: PostgresReader | None = None
 
     def __enter__(self) -> PostgresReader:
@@ -118,7 +119,7 @@ class View:
         if lease is None or connection is None:
             return
         try:
-            if not end(connection):
+            if not let_end(connection):
                 connection.close()
         finally:
             # The pool learns from a loss that other connections may be lost as well.
@@ -142,14 +143,21 @@ def begin(connection: Connection, url: str) -> bool:
     return True
 
 
-def end(connection: Connection) -> bool:
-    """End whatever transaction is open; False where the connection cannot be used again."""
+def end(connection: Connection) -> None:
+    """End whatever transaction is open."""
+    # Lost, or closed by a fork: the server ends the transaction with the connection.
+    with suppress(psycopg.Error):
+        ask_plainly(connection, b"COMMIT")
+
+
+def let_end(connection: Connected) -> bool:
+    """End whatever transaction is open, without waiting for that; False where the connection cannot be used again."""
     if connection.closed:
         return False
     try:
         # There is nothing to take back; and after a ROLLBACK psycopg drops all statements that it has prepared.
-        ask_plainly(connection, b"COMMIT")
+        leave_commit(connection)
     except psycopg.Error:
-        # Lost, or closed by a fork: the server ends the transaction with the connection.
+        # As above.
         return False
     return True

@@ -56,7 +56,7 @@ def _server(url: str, decoder: Decoder) -> Source:
         from holdfast.integrations.langgraph.importing.postgres_source import PostgresSource
     except ImportError as error:
         # Without a name: psycopg is there, and the library that it needs is not.
-        if error.name is not None and error.name.partition(".")[0] not in ("psycopg", "psycopg_pool"):
+        if error.name is not None and error.name.partition(".")[0] != "psycopg":
             raise
         raise UnsupportedError(
             "importing from PostgreSQL needs the driver psycopg, which is not installed",
