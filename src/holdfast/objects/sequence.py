@@ -114,11 +114,6 @@ class Sequence:
         self.run_count += 1
         return self._cuts.ends_leaf(number, weight, self._run_weight)
 
-    def literal(self) -> bytes:
-        """What stands literally in the run."""
-        self._literal = [b"".join(self._literal)]
-        return b"".join([*self._parts[::2], *self._literal])
-
     def alone(self) -> bytes | None:
         """The run as a list of its own is encoded, of keys and values in turn; None where nodes stand in it."""
         if self._parts:

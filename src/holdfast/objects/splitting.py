@@ -161,6 +161,8 @@ class _Container:
         """The last item at which no run of the last save stood again."""
         self._values: list[Any] = []
         """What stands literally in the run, of the items that were encoded one by one."""
+        self._encoded: list[bytes] = []
+        """And how each of them is encoded."""
         self._binary = False
 
     def cut(self) -> _Built:
@@ -286,6 +288,7 @@ class _Container:
             part = splitter.encode(value)
             if len(part) <= splitter.cuts.item_limit:
                 self._values.append(value)
+                self._encoded.append(part)
                 # Of a pair the name alone decides about the cut: a new value of about the same size moves none.
                 return self._sequence.add(name + part, token(name or part))
             built = splitter.large(value, part, self._depth + 1)
@@ -293,6 +296,7 @@ class _Container:
             built = splitter.build(value, old, self._depth + 1)
         if built.memo is None:
             self._values.append(value)
+            self._encoded.append(built.part)
             return self._sequence.add(name + built.part, token(name or built.part))
         self._sequence.memo.children[key] = built.memo
         return self._sequence.add_node(name, built.part, len(name) + built.size, token(name or built.part))
@@ -305,9 +309,9 @@ class _Container:
 
     def _holds_binary(self) -> bool:
         """Whether there are bytes among what stands literally in the run that ends here."""
-        values, binary = self._values, self._binary
-        self._values, self._binary = [], False
-        return self._splitter.has_binary(values, self._sequence.literal()) or binary
+        values, encoded, binary = self._values, self._encoded, self._binary
+        self._values, self._encoded, self._binary = [], [], False
+        return self._splitter.has_binary(values, b"".join(encoded)) or binary
 
 
 def _check_size(size: int) -> None:

@@ -169,15 +169,14 @@ def number_in(field: bytes | None) -> int:
 
 def _sent(values: Sequence[Value]) -> list[bytes | None]:
     """Values as they are sent; numbers in a form that PostgreSQL reads back exactly."""
-    sent: list[bytes | None] = []
-    for value in values:
-        if value is None or isinstance(value, bytes):
-            sent.append(value)
-        elif isinstance(value, str):
-            sent.append(_text(value))
-        else:
-            sent.append(repr(value).encode())
-    return sent
+    return [
+        value
+        if value is None or isinstance(value, bytes)
+        else _text(value)
+        if isinstance(value, str)
+        else repr(value).encode()
+        for value in values
+    ]
 
 
 def _text(value: str) -> bytes:
