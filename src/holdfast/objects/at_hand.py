@@ -40,19 +40,17 @@ class ChunksAtHand:
 
     def __init__(self, most_bytes: int | None = None) -> None:
         self._most = KEPT_BYTES if most_bytes is None else most_bytes
-        self._kept = _Kept(self._most)
+        self._kept = KeptChunks(self._most)
 
-    def through(self, read: _Read) -> _Read:
-        """`read`, asked only for what is not at hand."""
+    def begin(self) -> KeptChunks:
+        """What one load works with, from its first chunk to its last.
 
-        def reading(names: Iterable[ChunkHash]) -> Mapping[ChunkHash, bytes]:
-            wanted = list(names)
-            kept = self._trusted()
-            known = kept.among(wanted)
-            missing = [name for name in wanted if name not in known] if len(known) < len(wanted) else []
-            return FoundChunks(kept, known, read(missing) if missing else {})
-
-        return reading
+        Taken before the load opens its view of the store. A load that still sees what is about to be forgotten then has
+        what `clear` takes away, and whatever it brings goes with that.
+        """
+        if time.monotonic() > self._kept.until:
+            self.clear()
+        return self._kept
 
     def or_own(self) -> ChunksAtHand:
         """This one; or, where none may be kept here, another for the caller alone."""
@@ -60,15 +58,10 @@ class ChunksAtHand:
 
     def clear(self) -> None:
         """Let go of all of them, and of those that loads under way are about to bring."""
-        self._kept = _Kept(self._most)
-
-    def _trusted(self) -> _Kept:
-        if time.monotonic() > self._kept.until:
-            self.clear()
-        return self._kept
+        self._kept = KeptChunks(self._most)
 
 
-class _Kept:
+class KeptChunks:
     """Chunks in the order of their last use. Emptied by taking another: who still has this one harms nobody."""
 
     __slots__ = ("_changing", "_chunks", "_left", "_most", "until")
@@ -79,6 +72,17 @@ class _Kept:
         # Never waited for: a fork may leave it taken for ever, and another thread may be at work.
         self._changing = threading.Lock()
         self.until = time.monotonic() + TRUSTED_SECONDS
+
+    def through(self, read: _Read) -> _Read:
+        """`read`, asked only for what is not here."""
+
+        def reading(names: Iterable[ChunkHash]) -> Mapping[ChunkHash, bytes]:
+            wanted = list(names)
+            known = self.among(wanted)
+            missing = [name for name in wanted if name not in known] if len(known) < len(wanted) else []
+            return FoundChunks(self, known, read(missing) if missing else {})
+
+        return reading
 
     def among(self, wanted: Iterable[ChunkHash]) -> dict[ChunkHash, bytes]:
         """Those of the chunks that are here."""
@@ -114,7 +118,7 @@ class FoundChunks(Mapping[ChunkHash, bytes]):
     __slots__ = ("_kept", "_read", "known")
 
     def __init__(
-        self, kept: _Kept, known: Mapping[ChunkHash, bytes], read: Mapping[ChunkHash, bytes]
+        self, kept: KeptChunks, known: Mapping[ChunkHash, bytes], read: Mapping[ChunkHash, bytes]
     ) -> None:
         self._kept = kept
         self._read = read

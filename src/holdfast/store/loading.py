@@ -126,8 +126,10 @@ class StatePages:
         return read_again(partial(self._read, chosen))
 
     def _read(self, chosen: Sequence[Checkpoint]) -> deque[LoadedState]:
+        # Before the view is opened: what that still sees and is forgotten meanwhile does not stay at hand.
+        kept = self._at_hand.begin()
         with self._backend.reader() as reader:
-            read = self._at_hand.through(reader.chunks)
+            read = kept.through(reader.chunks)
             there = _there(reader, chosen)
             roots = [ChunkHash(bytes.fromhex(each.root)) for each in chosen]
             # Most states are one chunk, or little more: one question instead of one for each.

@@ -411,7 +411,8 @@ class Store(ArchiveStore):
             report = forget(self._backend, session, refs, now=now, dry_run=dry_run, clean=clean)
         finally:
             if not dry_run:
-                # Whatever came of it: what is forgotten does not stay at hand.
+                # Whatever came of it: what is forgotten does not stay at hand. Not before it is gone, or somebody
+                # might load it once more.
                 self._parts.at_hand.clear()
         if not dry_run:
             self._parts.metrics.removed(session, "forget", count=report.checkpoints)
@@ -537,8 +538,11 @@ class Store(ArchiveStore):
             # As at the end of its block: where the store cannot be told, it runs out.
             held.__exit__(None, None, None)
         self._parts.upkeep.close()
-        self._parts.at_hand.clear()
-        self._backend.close()
+        try:
+            self._backend.close()
+        finally:
+            # Only now: a load that began before this is the last one.
+            self._parts.at_hand.clear()
 
     def __enter__(self) -> Self:
         return self

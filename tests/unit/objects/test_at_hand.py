@@ -38,11 +38,11 @@ class Place:
 def test_what_was_read_is_not_read_again():
     place, at_hand = Place(b"one", b"two", b"three"), ChunksAtHand()
     one, two, three = place.names
-    assert read_chunk(one, at_hand.through(place.read)) == b"one"
-    assert read_chunks([one, two, one], at_hand.through(place.read)) == {one: b"one", two: b"two"}
-    assert read_chunks([two, one], at_hand.through(place.read)) == {one: b"one", two: b"two"}
+    assert read_chunk(one, at_hand.begin().through(place.read)) == b"one"
+    assert read_chunks([one, two, one], at_hand.begin().through(place.read)) == {one: b"one", two: b"two"}
+    assert read_chunks([two, one], at_hand.begin().through(place.read)) == {one: b"one", two: b"two"}
     assert place.asked == [[one], [two]]
-    found = at_hand.through(place.read)([one, three])
+    found = at_hand.begin().through(place.read)([one, three])
     assert dict(found) == {one: b"one", three: b"three"}
     assert (len(found), three in found, found.get(two)) == (2, True, None)
 
@@ -50,7 +50,7 @@ def test_what_was_read_is_not_read_again():
 def test_what_is_asked_for_and_not_looked_at_is_not_kept():
     place, at_hand = Place(b"one"), ChunksAtHand()
     for _ in range(2):
-        at_hand.through(place.read)(place.names)
+        at_hand.begin().through(place.read)(place.names)
     assert len(place.asked) == 2
 
 
@@ -60,29 +60,29 @@ def test_damage_is_not_kept_and_what_is_mended_is_read():
     place.chunks[name] = b"wrong"
     for _ in range(2):
         with pytest.raises(IntegrityError) as found:
-            read_chunk(name, at_hand.through(place.read))
+            read_chunk(name, at_hand.begin().through(place.read))
         assert found.value.code is ErrorCode.CHUNK_DAMAGED
     del place.chunks[name]
     with pytest.raises(IntegrityError) as missing:
-        read_chunk(name, at_hand.through(place.read))
+        read_chunk(name, at_hand.begin().through(place.read))
     assert missing.value.code is ErrorCode.CHUNK_MISSING
     place.chunks[name] = b"whole"
-    assert read_chunk(name, at_hand.through(place.read)) == b"whole"
+    assert read_chunk(name, at_hand.begin().through(place.read)) == b"whole"
     # From now on it is at hand, whatever becomes of the place.
     place.chunks.clear()
-    assert read_chunk(name, at_hand.through(place.read)) == b"whole"
+    assert read_chunk(name, at_hand.begin().through(place.read)) == b"whole"
     at_hand.clear()
     with pytest.raises(IntegrityError):
-        read_chunk(name, at_hand.through(place.read))
+        read_chunk(name, at_hand.begin().through(place.read))
 
 
 def test_many_are_fetched_at_once_and_one_that_is_damaged_spoils_no_other():
     place, at_hand = Place(b"one", b"two", b"three"), ChunksAtHand()
     one, two, three = place.names
     place.chunks[two] = b"wrong"
-    fetch([one, two, three, one], at_hand.through(place.read))
+    fetch([one, two, three, one], at_hand.begin().through(place.read))
     assert place.asked == [[one, two, three]]
-    read = at_hand.through(place.read)
+    read = at_hand.begin().through(place.read)
     assert (read_chunk(one, read), read_chunk(three, read)) == (b"one", b"three")
     assert len(place.asked) == 1
     with pytest.raises(IntegrityError):
@@ -93,7 +93,7 @@ def test_what_was_used_last_stays():
     contents = [b"%3d" % n * 10 for n in range(200)]
     place, at_hand = Place(*contents), ChunksAtHand(10 * (30 + _BESIDE))
     first, *others = place.names
-    read = at_hand.through(place.read)
+    read = at_hand.begin().through(place.read)
     for name in others:
         read_chunk(name, read)
         read_chunk(first, read)
@@ -115,7 +115,7 @@ def test_it_never_holds_more_than_it_may_and_gives_what_is_there(reads: list[tup
     for number, size in reads:
         place = Place(bytes([number]) * size)
         (name,) = place.names
-        assert read_chunk(name, at_hand.through(place.read)) == place.chunks[name]
+        assert read_chunk(name, at_hand.begin().through(place.read)) == place.chunks[name]
         # With what it takes to keep one: of very small chunks that is nearly all.
         taken = sum(_BESIDE + len(data) for data in held(at_hand).values())
         assert taken == most - at_hand._kept._left <= most
@@ -127,10 +127,12 @@ def test_what_is_kept_of_tiny_chunks_is_as_much_as_is_said():
     contents = [n.to_bytes(4, "big") for n in range(20_000)]
     place, at_hand = Place(*contents), ChunksAtHand(1 << 20)
     names = place.names
-    read = at_hand.through(lambda names: {name: bytes(bytearray(place.chunks[name])) for name in names})
 
     def fill(_: int) -> None:
         at_hand.clear()
+        read = at_hand.begin().through(
+            lambda names: {name: bytes(bytearray(place.chunks[name])) for name in names}
+        )
         for name in names:
             read_chunk(ChunkHash(bytes(bytearray(name))), read)
 
@@ -141,7 +143,7 @@ def test_what_is_kept_of_tiny_chunks_is_as_much_as_is_said():
 def test_two_who_bring_the_same_chunk_count_it_once():
     place, at_hand = Place(b"one"), ChunksAtHand()
     (name,) = place.names
-    both = [at_hand.through(place.read)([name]) for _ in range(2)]
+    both = [at_hand.begin().through(place.read)([name]) for _ in range(2)]
     for found in both:
         assert checked(name, found) == b"one"
     assert at_hand._kept._left == KEPT_BYTES - 3 - _BESIDE
@@ -156,7 +158,17 @@ def test_what_a_read_under_way_brings_is_not_kept_once_it_was_emptied():
         at_hand.clear()
         return found
 
-    assert read_chunk(name, at_hand.through(emptied_meanwhile)) == b"secret"
+    assert read_chunk(name, at_hand.begin().through(emptied_meanwhile)) == b"secret"
+    assert held(at_hand) == {}
+
+
+def test_nor_is_what_it_goes_on_to_read_then():
+    place, at_hand = Place(b"index", b"secret"), ChunksAtHand()
+    index, secret = place.names
+    read = at_hand.begin().through(place.read)
+    assert read_chunk(index, read) == b"index"
+    at_hand.clear()
+    assert read_chunk(secret, read) == b"secret"
     assert held(at_hand) == {}
 
 
@@ -171,23 +183,23 @@ def test_all_of_it_is_read_again_after_a_while(monkeypatch):
         (2 * TRUSTED_SECONDS, 2),
     ):
         monkeypatch.setattr("holdfast.objects.at_hand.time.monotonic", lambda later=later: later)
-        assert read_chunk(name, at_hand.through(place.read)) == b"one"
+        assert read_chunk(name, at_hand.begin().through(place.read)) == b"one"
         assert len(place.asked) == reads
 
 
 def test_nobody_waits_for_somebody_who_is_at_it():
     place, at_hand = Place(b"one", b"two"), ChunksAtHand()
     one, two = place.names
-    read_chunk(one, at_hand.through(place.read))
+    read_chunk(one, at_hand.begin().through(place.read))
     # As a fork leaves it, when another thread was just keeping something.
     assert at_hand._kept._changing.acquire()
-    assert read_chunk(one, at_hand.through(place.read)) == b"one"
+    assert read_chunk(one, at_hand.begin().through(place.read)) == b"one"
     assert place.asked == [[one]]
     for _ in range(2):
-        assert read_chunk(two, at_hand.through(place.read)) == b"two"
+        assert read_chunk(two, at_hand.begin().through(place.read)) == b"two"
     assert place.asked == [[one], [two], [two]]
     at_hand.clear()
-    read_chunk(two, at_hand.through(place.read))
+    read_chunk(two, at_hand.begin().through(place.read))
     assert list(held(at_hand)) == [two]
 
 
@@ -207,7 +219,7 @@ def test_threads_share_it():
         try:
             for turn in range(2_000):
                 name = place.names[(start + turn * 7) % 100]
-                assert read_chunk(name, at_hand.through(place.read)) == place.chunks[name]
+                assert read_chunk(name, at_hand.begin().through(place.read)) == place.chunks[name]
         except BaseException as error:
             # Told to who waits for the thread.
             wrong.append(error)

@@ -6,8 +6,10 @@ import pytest
 
 import holdfast
 from holdfast import ErrorCode, IntegrityError, NotFoundError
+from holdfast.backends.memory import MemoryBackend
 from holdfast.backends.sqlite.read import SqliteReader
 from holdfast.objects.at_hand import KEPT_BYTES
+from holdfast.testing.faults import Fault, FaultyBackend
 
 
 @pytest.fixture
@@ -122,6 +124,49 @@ def test_forgetting_empties_it(store, read):
     assert read
 
 
+LOADS = {
+    "all": lambda store, saved: store.session("s").load(saved),
+    "path": lambda store, saved: {**said(500), "messages": store.session("s").load(saved, path="messages")},
+    "each": lambda store, saved: next(store.load_each([saved])),
+}
+
+
+# When the view has shown that it is there; and when the root was read, and what lies under it is still to come.
+@pytest.mark.parametrize("after", ["row", "root"])
+@pytest.mark.parametrize("load", LOADS)
+def test_what_is_forgotten_while_it_is_loaded_does_not_stay(chunks_at_hand, load, after):
+    chunks_at_hand(KEPT_BYTES)
+    backend = FaultyBackend(MemoryBackend())
+    with holdfast.Store(backend) as store:
+        saved = store.session("s").save(said(500))
+
+        def forget(found):
+            store.forget("s", clean=False)
+            return found
+
+        row = "checkpoints" if load == "each" else "checkpoint"
+        backend.plan(Fault(row if after == "row" else "chunks", after=forget))
+        assert LOADS[load](store, saved) == said(500)
+        assert (backend.calls["chunks"] > 1, backend.calls["erase_session"]) == (True, 1)
+        assert not store._parts.at_hand._kept._chunks
+
+
+@pytest.mark.parametrize("refs", [(), ("@",)])
+def test_what_is_loaded_once_more_before_it_is_forgotten_does_not_stay(chunks_at_hand, refs):
+    chunks_at_hand(KEPT_BYTES)
+    backend = FaultyBackend(MemoryBackend())
+    loaded = []
+    with holdfast.Store(backend) as store:
+        store.session("s").save(said(500))
+        last = Fault(
+            "commit" if refs else "erase_session", before=lambda: loaded.append(store.session("s").load())
+        )
+        backend.plan(last)
+        store.forget("s", *refs)
+        assert loaded == [said(500)]
+        assert not store._parts.at_hand._kept._chunks
+
+
 def test_what_is_only_tried_leaves_it_alone(store, read):
     session = store.session("s")
     session.save(said(100))
@@ -153,6 +198,22 @@ def test_a_closed_store_has_nothing(store):
     with pytest.raises(holdfast.StateError) as closed:
         session.load()
     assert closed.value.code is ErrorCode.STORE_CLOSED
+
+
+def test_nor_has_one_that_is_closed_while_it_loads(chunks_at_hand):
+    chunks_at_hand(KEPT_BYTES)
+    loaded = []
+
+    class SlowToClose(MemoryBackend):
+        def close(self):
+            loaded.append(session.load())
+            super().close()
+
+    with holdfast.Store(SlowToClose()) as store:
+        session = store.session("s")
+        session.save(said(500))
+    assert loaded == [said(500)]
+    assert not store._parts.at_hand._kept._chunks
 
 
 def test_what_was_whole_when_it_was_read_is_given_and_verify_finds_the_damage(store, tmp_path):

@@ -98,7 +98,7 @@ class Question:
             ) from error
 
     def _load(self, stop: Stop) -> Any:
-        path, through = self._path, self._at_hand.through
+        path, through = self._path, self._at_hand.begin().through
         if path is not None:
             return read_stops(
                 self._line,

@@ -69,9 +69,10 @@ class Parts:
         wanted = [stop for root, stop in new.items() if root not in self._damaged]
         if not wanted:
             return
+        kept = self._at_hand.begin()
 
         def work(reader: Reader) -> None:
-            read = self._at_hand.through(reader.chunks)
+            read = kept.through(reader.chunks)
             fetch([stop.root for stop in wanted], read)
             for stop in wanted:
                 if stop.root not in self._known:
@@ -114,10 +115,11 @@ class Parts:
         value = self.value(stop)
         if value is None or stop is None:
             return None
+        kept = self._at_hand.begin()
         return read_stops(
             self._line,
             [stop],
-            lambda reader: decoded(value, self._at_hand.through(reader.chunks), self._types),
+            lambda reader: decoded(value, kept.through(reader.chunks), self._types),
         )
 
     def _find(self, stop: Stop, read: Read) -> None:

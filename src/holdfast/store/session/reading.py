@@ -207,10 +207,12 @@ class SessionReading(SessionIdentity):
             return True
 
     def _load(self, ref: Ref, path: str | None, types: TypeRegistry) -> Any:
+        # Before the view is opened: what that still sees and is forgotten meanwhile does not stay at hand.
+        kept = self._writer.parts.at_hand.begin()
         with self._reader() as reader:
             row = self._writer.find(reader, ref)
             self._writer.notice(reader, row)
-            read = self._writer.parts.at_hand.through(reader.chunks)
+            read = kept.through(reader.chunks)
             if path is not None:
                 from holdfast.objects.selection import select_part
 
