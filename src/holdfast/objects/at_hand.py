@@ -5,8 +5,8 @@ taken it from. States that follow each other share nearly all of their chunks: w
 loads the newest state again and again, reads what is new and no more.
 
 What is kept is a help and no duty. So nobody waits for anybody: a thread that finds another one at it takes what is
-there and keeps nothing this time. And all of it goes after ten minutes, so that a process that lives for weeks reads
-what is in the store.
+there and keeps nothing this time. And none of it is used after ten minutes, so that a process that lives for weeks
+reads what is in the store. No thread watches the time: it goes when the store is called next, for whatever it be.
 """
 
 from __future__ import annotations
@@ -48,9 +48,13 @@ class ChunksAtHand:
         Taken before the load opens its view of the store. A load that still sees what is about to be forgotten then has
         what `clear` takes away, and whatever it brings goes with that.
         """
+        self.let_go()
+        return self._kept
+
+    def let_go(self) -> None:
+        """Let go of what is too old to be trusted, and was kept for nobody if nobody has loaded since."""
         if time.monotonic() > self._kept.until:
             self.clear()
-        return self._kept
 
     def or_own(self) -> ChunksAtHand:
         """This one; or, where none may be kept here, another for the caller alone."""

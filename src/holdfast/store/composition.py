@@ -68,7 +68,7 @@ class LazyUpkeep:
 class Composition(Record):
     """A backend, the types states may hold, the application's version, a clock in microseconds, upkeep and metrics."""
 
-    backend: Backend
+    stored_in: Backend
     types: TypeRegistry
     app_version: str | None
     clock: Callable[[], int]
@@ -78,6 +78,16 @@ class Composition(Record):
     """For loads: what the last ones read."""
     cuts: Cuts | None = None
     """For tests: other figures to cut states by than those of the format."""
+
+    @property
+    def backend(self) -> Backend:
+        """The backend, for whoever is about to use the store.
+
+        Every call that reads or writes comes by here. So this is where what is too old at hand goes: a program that
+        loads once and only saves from then on does not hold it for ever.
+        """
+        self.at_hand.let_go()
+        return self.stored_in
 
 
 def compose(

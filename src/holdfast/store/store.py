@@ -72,9 +72,12 @@ class Store(ArchiveStore):
         app_version: str | None = None,
         clock: Callable[[], int] = system_clock,
     ) -> None:
-        self._backend = backend
         self._leases: WeakSet[HeldLease] = WeakSet()
         self._parts = compose(backend, types, app_version, clock)
+
+    @property
+    def _backend(self) -> Backend:
+        return self._parts.backend
 
     @property
     def url(self) -> str:

@@ -187,6 +187,18 @@ def test_all_of_it_is_read_again_after_a_while(monkeypatch):
         assert len(place.asked) == reads
 
 
+def test_what_nobody_asks_for_again_is_let_go_in_time(monkeypatch):
+    monkeypatch.setattr("holdfast.objects.at_hand.time.monotonic", lambda: 0.0)
+    place, at_hand = Place(b"one"), ChunksAtHand()
+    read_chunk(place.names[0], at_hand.begin().through(place.read))
+    monkeypatch.setattr("holdfast.objects.at_hand.time.monotonic", lambda: TRUSTED_SECONDS - 1)
+    at_hand.let_go()
+    assert list(held(at_hand)) == place.names
+    monkeypatch.setattr("holdfast.objects.at_hand.time.monotonic", lambda: TRUSTED_SECONDS + 1)
+    at_hand.let_go()
+    assert held(at_hand) == {}
+
+
 def test_nobody_waits_for_somebody_who_is_at_it():
     place, at_hand = Place(b"one", b"two"), ChunksAtHand()
     one, two = place.names

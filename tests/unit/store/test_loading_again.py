@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import time
+from types import SimpleNamespace
+
 import pytest
 
 import holdfast
 from holdfast import ErrorCode, IntegrityError, NotFoundError
 from holdfast.backends.memory import MemoryBackend
 from holdfast.backends.sqlite.read import SqliteReader
-from holdfast.objects.at_hand import KEPT_BYTES
+from holdfast.objects.at_hand import KEPT_BYTES, TRUSTED_SECONDS
 from holdfast.testing.faults import Fault, FaultyBackend
 
 
@@ -186,6 +189,32 @@ def test_a_forgetting_that_is_refused_empties_it_too(store, monkeypatch):
     monkeypatch.setattr("holdfast.store.forgetting._clean", lambda backend: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         store.forget("s")
+    assert not store._parts.at_hand._kept._chunks
+
+
+CALLS = {
+    "save": lambda store: store.session("s").save(said(1)),
+    "log": lambda store: store.session("s").log(),
+    "document": lambda store: store.session("s").document(),
+    "tag": lambda store: store.session("s").tag("@", "seen"),
+    "diff": lambda store: store.session("s").diff("@", "@"),
+    "find": lambda store: store.find(),
+    "stats": lambda store: store.stats(),
+    "gc": lambda store: store.gc(dry_run=True),
+    "verify": lambda store: store.verify(quick=True),
+    "lease": lambda store: store.lease("turn:s").__exit__(None, None, None),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_whatever_the_store_is_used_for_after_ten_minutes_ends_it(store, call, monkeypatch):
+    store.session("s").save(said(100))
+    store.session("s").load()
+    CALLS[call](store)
+    assert store._parts.at_hand._kept._chunks
+    later = time.monotonic() + TRUSTED_SECONDS + 1
+    monkeypatch.setattr("holdfast.objects.at_hand.time", SimpleNamespace(monotonic=lambda: later))
+    CALLS[call](store)
     assert not store._parts.at_hand._kept._chunks
 
 
