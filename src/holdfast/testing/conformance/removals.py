@@ -156,6 +156,17 @@ class RemovalContract(Contract):
         assert isinstance(refused(backend, again), HoldfastError)
         assert read_row(backend, third.id) == third
 
+    def test_what_the_writer_says_it_saw_of_what_it_saves_is_saved(self, backend: Backend) -> None:
+        """A row that is new is written, whoever says to have read it: the branch has a head that is there."""
+        backend.commit(save("a"))
+        following = save("b", after="a")
+        (second,) = backend.commit(following._replace(seen=following.checkpoints)).checkpoints
+        with backend.reader() as reader:
+            branch = reader.branch("work", "main")
+        assert branch is not None
+        assert branch.head == second.id
+        assert read_row(backend, second.id) == second
+
     def test_what_the_writer_saw_hidden_and_is_visible_is_not_removed(self, backend: Backend) -> None:
         """As after an undo."""
         (first,) = commit_all(backend, save("a"))
