@@ -25,8 +25,9 @@ KEPT_BYTES: Final = 16 << 20
 TRUSTED_SECONDS: Final = 600.0
 """Bytes on a disk may be damaged after they were read. Nobody builds on what was read before for longer than this."""
 
-_BESIDE: Final = 256
-"""Bytes that a chunk takes beside its own: two objects, and its place among the others."""
+_BESIDE: Final = 330
+"""Bytes that a chunk takes beside its own, and no less: two objects, and its place among the others, of which there may
+be three for each that is taken. For the moment in which that table is made anew there is one more of it."""
 
 _Read = Callable[[Iterable[ChunkHash]], Mapping[ChunkHash, bytes]]
 
@@ -106,10 +107,11 @@ class KeptChunks:
         if cost > self._most or not self._changing.acquire(blocking=False):
             return
         try:
+            # An interrupt between two of these lines leaves less room than there is, perhaps none at all; never more.
             if name not in self._chunks:
-                self._chunks[name] = data
                 self._left -= cost
-            while self._left < 0:
+                self._chunks[name] = data
+            while self._left < 0 and self._chunks:
                 _, gone = self._chunks.popitem(last=False)
                 self._left += len(gone) + _BESIDE
         finally:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -123,9 +126,11 @@ def test_it_never_holds_more_than_it_may_and_gives_what_is_there(reads: list[tup
         assert name in held(at_hand) or size + _BESIDE > most
 
 
-def test_what_is_kept_of_tiny_chunks_is_as_much_as_is_said():
-    contents = [n.to_bytes(4, "big") for n in range(20_000)]
-    place, at_hand = Place(*contents), ChunksAtHand(1 << 20)
+# The table of their places is made anew in steps: just after one it has the most room that nobody uses.
+@pytest.mark.parametrize("most", [32 << 15, 44 << 15, 56 << 15])
+def test_what_is_kept_of_tiny_chunks_is_as_much_as_is_said(most: int):
+    contents = [n.to_bytes(4, "big") for n in range(30_000)]
+    place, at_hand = Place(*contents), ChunksAtHand(most)
     names = place.names
 
     def fill(_: int) -> None:
@@ -136,8 +141,51 @@ def test_what_is_kept_of_tiny_chunks_is_as_much_as_is_said():
         for name in names:
             read_chunk(ChunkHash(bytes(bytearray(name))), read)
 
-    assert peak(fill, below=1.25 * (1 << 20)) < 1.25 * (1 << 20)
-    assert len(held(at_hand)) == (1 << 20) // (4 + _BESIDE)
+    assert peak(fill, below=1.25 * most) < 1.25 * most
+    assert len(held(at_hand)) == most // (4 + _BESIDE)
+
+
+def test_one_that_is_too_large_takes_the_place_of_no_other():
+    small, large = Place(*[bytes([n]) * 100 for n in range(5)]), Place(b"x" * 10_000)
+    at_hand = ChunksAtHand(10 * (100 + _BESIDE))
+    for place in (small, large):
+        assert read_chunks(place.names, at_hand.begin().through(place.read)) == place.chunks
+    assert held(at_hand) == small.chunks
+
+
+def test_one_that_goes_while_it_is_looked_for_is_given_all_the_same():
+    place = Place(b"a" * 100, b"b" * 100)
+    one, other = place.names
+    kept = ChunksAtHand(100 + _BESIDE).begin()
+    kept.keep(one, place.chunks[one])
+
+    def names() -> Iterator[ChunkHash]:
+        yield one
+        # As another thread may, between the look and the lock.
+        kept.keep(other, place.chunks[other])
+
+    assert kept.among(names()) == {one: place.chunks[one]}
+    assert kept.among([one, other]) == {other: place.chunks[other]}
+
+
+@pytest.mark.parametrize("at", ["__setitem__", "popitem"])
+def test_who_is_interrupted_leaves_less_room_than_there_is_and_never_more(at: str):
+    place, most = Place(*[bytes([n]) * 100 for n in range(9)]), 3 * (100 + _BESIDE)
+    kept = ChunksAtHand(most).begin()
+
+    def interrupted(*args: Any, **options: Any) -> None:
+        getattr(OrderedDict, at)(*args, **options)
+        raise KeyboardInterrupt
+
+    kept._chunks = type("Interrupted", (OrderedDict,), {at: interrupted})()
+    for name, data in place.chunks.items():
+        with suppress(KeyboardInterrupt):
+            kept.keep(name, data)
+        assert sum(_BESIDE + len(each) for each in kept._chunks.values()) <= most - kept._left
+    # Whoever comes next.
+    kept._chunks, others = OrderedDict(kept._chunks), Place(*[bytes([n]) * 100 for n in range(10, 19)])
+    assert read_chunks(others.names, kept.through(others.read)) == others.chunks
+    assert len(kept._chunks) <= 3
 
 
 def test_two_who_bring_the_same_chunk_count_it_once():
