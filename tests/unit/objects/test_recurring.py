@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import gc
 import random
-import tracemalloc
 from typing import Any
 
 import ormsgpack
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.memory import held
 
 from holdfast.errors import HoldfastError, IntegrityError, StateError
 from holdfast.objects import nodes, recurring
@@ -552,16 +551,14 @@ def test_what_molds_take_is_no_more_than_they_are_counted_as(types):
     for each in states:
         store = Chunks()
         root = store.save(each, types, FORMAT_0)
-        gc.collect()
-        tracemalloc.start()
-        try:
+
+        def filled(store: Chunks = store, root: ChunkHash = root) -> RecurringRuns:
             runs = RecurringRuns(types)
             for _ in range(2):
                 runs.state(root, store).build()
-            gc.collect()
-            taken = tracemalloc.get_traced_memory()[0]
-        finally:
-            tracemalloc.stop()
-        groups = runs._groups.values()
+            return runs
+
+        groups = filled()._groups.values()
         counted = sum(group.size - sum(map(len, group.bodies)) for group in groups)
-        assert 100_000 < taken <= counted
+        del groups
+        assert 100_000 < held(filled, below=counted) <= counted
