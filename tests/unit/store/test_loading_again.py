@@ -11,6 +11,7 @@ import holdfast
 from holdfast import ErrorCode, IntegrityError, NotFoundError
 from holdfast.backends.memory import MemoryBackend
 from holdfast.backends.sqlite.read import SqliteReader
+from holdfast.objects import joining, recurring
 from holdfast.objects.at_hand import KEPT_BYTES, TRUSTED_SECONDS
 from holdfast.testing.faults import Fault, FaultyBackend
 
@@ -89,6 +90,34 @@ def test_of_the_next_state_only_what_is_new_is_read(store, read, tmp_path):
     assert len(set(read)) == len(read)
 
 
+@pytest.mark.parametrize("most", [60_000, KEPT_BYTES])
+def test_on_any_backend_what_is_partly_at_hand_comes_out_whole(backend, chunks_at_hand, monkeypatch, most):
+    chunks_at_hand(most)
+    # So that there are many questions: a server is asked the next before it has answered the last.
+    for module in (joining, recurring):
+        monkeypatch.setattr(module, "_AT_ONCE", 8)
+    asked = []
+
+    def note(found):
+        asked.append(found)
+        return found
+
+    with holdfast.Store(FaultyBackend(backend, [Fault("chunks", nth=None, after=note)])) as store:
+        session = store.session("s")
+        states = [said(1_500), said(1_520), {**said(1_510), "messages": said(1_510)["messages"][20:]}]
+        saved = [session.save(state) for state in states]
+        assert session.load(saved[0], path="messages[700:720]") == states[0]["messages"][700:720]
+        read = []
+        for n in (0, 1, 2, 0):
+            del asked[:]
+            assert session.load(saved[n]) == states[n]
+            read.append([len(found) for found in asked])
+        assert list(store.load_each(saved)) == states
+    # Where there is room for all of them, a question leaves out what is there; where there is not, what was there goes.
+    assert len(read[0]) > 3
+    assert (sum(read[1]) < 5, read[3] == []) == (most == KEPT_BYTES, most == KEPT_BYTES)
+
+
 def test_a_store_that_keeps_nothing_reads_everything(store, read, chunks_at_hand, tmp_path):
     store.session("s").save(said(500))
     chunks_at_hand(0)
@@ -137,9 +166,9 @@ LOADS = {
 # When the view has shown that it is there; and when the root was read, and what lies under it is still to come.
 @pytest.mark.parametrize("after", ["row", "root"])
 @pytest.mark.parametrize("load", LOADS)
-def test_what_is_forgotten_while_it_is_loaded_does_not_stay(chunks_at_hand, load, after):
+def test_what_is_forgotten_while_it_is_loaded_does_not_stay(backend, chunks_at_hand, load, after):
     chunks_at_hand(KEPT_BYTES)
-    backend = FaultyBackend(MemoryBackend())
+    backend = FaultyBackend(backend)
     with holdfast.Store(backend) as store:
         saved = store.session("s").save(said(500))
 
