@@ -61,6 +61,7 @@ def test_files_fit_their_schemas_and_go_from_store_to_store(home):
         "cut_off": "0",
         "branches": "default:idea,default:main",
         "advanced": "",
+        "parents_missing": "0",
     }
     listed = [
         run(home, "list", "--limit", "0", store=store).stdout.decode().split("\n")[0]
@@ -116,7 +117,9 @@ def test_whatever_is_refused_leaves_no_new_store_behind(home):
 def test_a_child_before_its_parent_is_said_to_get_a_new_number(home):
     run(home, "export", "#1", "-o", "parent.json")
     run(home, "export", "#2", "-o", "child.json")
-    run(home, "import", "child.json", store="b.db")
+    alone = run(home, "import", "child.json", store="b.db")
+    assert fields(alone)["parents_missing"] == "1"
+    assert b"1 checkpoint of them follows one that is neither here nor among the files" in alone.stderr
     dry = run(home, "import", "parent.json", "--dry-run", store="b.db")
     assert b"1 checkpoint here was made from what is new, and came before it" in dry.stderr
     done = run(home, "import", "parent.json", store="b.db")

@@ -86,6 +86,7 @@ def _write(settings: Settings, report: ImportReport) -> None:
     branches = [f"{each.id}:{name}" for each in report.sessions for name in each.branches]
     removed = sum(each.removed for each in report.sessions)
     cut_off = sum(each.cut_off for each in report.sessions)
+    missing = sum(each.parents_missing for each in report.sessions)
     lines = [
         ("sessions", said),
         ("checkpoints", f"{report.checkpoints:,} {would}imported, {report.unchanged:,} there already"),
@@ -100,6 +101,7 @@ def _write(settings: Settings, report: ImportReport) -> None:
         "cut_off": cut_off,
         "branches": branches,
         "advanced": [f"{each.id}:{move.branch}" for each in report.sessions for move in each.advanced],
+        "parents_missing": missing,
     }
     figures(settings, fields, lines)
     if removed:
@@ -107,10 +109,21 @@ def _write(settings: Settings, report: ImportReport) -> None:
             f"{counted(removed, 'checkpoint')} of them {'was' if removed == 1 else 'were'} removed here, and stay so; "
             "holdfast undo brings back what was removed last"
         )
-    if cut_off:
+    _say_cut_off(settings, cut_off - missing, missing)
+
+
+def _say_cut_off(settings: Settings, late: int, missing: int) -> None:
+    """Where history begins because what came before is not there, or came too late."""
+    if late:
         settings.say(
-            f"{counted(cut_off, 'checkpoint')} here {'was' if cut_off == 1 else 'were'} made from what is new, and "
+            f"{counted(late, 'checkpoint')} here {'was' if late == 1 else 'were'} made from what is new, and "
             "came before it: history still begins there; all files imported at once into another store are joined"
+        )
+    if missing:
+        settings.say(
+            f"{counted(missing, 'checkpoint')} of them {'follows' if missing == 1 else 'follow'} one that is neither "
+            "here nor among the files: history begins there, and stays so when that one comes later; "
+            "where it should be here, import it together with these into another store"
         )
 
 

@@ -150,8 +150,8 @@ class Store(ArchiveStore):
             keep: With each save of this object, what this policy does not keep is removed for good.
             lease: What `lease` gave: as soon as somebody else has it, nothing that this object saves is written, and
                 saving raises ConflictError (`lease-lost`).
-            export_dir: A folder that gets a file for each save of this object, as `export` would write it; True is
-                `./checkpoints/`. The file goes with its checkpoint. One that cannot be written is a warning.
+            export_dir: A folder that gets a file for each checkpoint that this object writes, as `export` would; True
+                is `./checkpoints/`. The file goes with its checkpoint. One that cannot be written is a warning.
             export_format: json.gz, json, or jsonl for one file with a line for each. Refused without `export_dir`.
         """
         return Session(

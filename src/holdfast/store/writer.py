@@ -8,6 +8,7 @@ not. A Session is one Writer with the public names around it, and each Document 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
@@ -95,6 +96,13 @@ class Writer:
         self.branch = branch
         self.expected = None if head is None else CheckpointId(bytes.fromhex(head.id))
 
+    def went_on(self, made: Checkpoint) -> None:
+        """Stand on a checkpoint that an operation wrote for this writer just now; it has a file like one of a save."""
+        self.go_on(made.branch, made)
+        if self.files is not None:
+            self.files.join(self.place, self.parts.metrics, has_retention=self.keep is not None)
+            self.files.after_operation(self.place, made._row)  # noqa: SLF001 - the row that was written
+
     def go_back(self, checkpoint: CheckpointId) -> None:
         """Go on from an older checkpoint, on purpose: the next save is its child, on a branch of its own."""
         self.expected = self._went_back_to = checkpoint
@@ -149,6 +157,8 @@ class Writer:
             went_back=self.went_back and isinstance(expect, Unset),
             along=None if self.keep is None else parts.upkeep.along(self.place, self.keep),
         )
+        # The list is emptied by a save that takes place.
+        open_before = tuple(each.row for each in self._unsettled)
         try:
             saved = save_encoded(
                 parts.backend, intent, encoded, draft, now=parts.clock(), app_version=parts.app_version
@@ -168,7 +178,7 @@ class Writer:
             self._last = saved if saved.went is None else saved._replace(went=None)
             self.branch, self.expected = saved.row.branch, saved.row.id
             self._went_back_to = None
-            self._look_after(saved)
+            self._look_after(saved, open_before)
             row, took = saved.row, encoded.nanoseconds + perf_counter_ns() - began
             parts.metrics.saved(row.trigger, row.status, row.size_bytes, row.stored_bytes, took, saved.forked)
         return Checkpoint(saved.row, saved.owner)
@@ -200,8 +210,11 @@ class Writer:
                 self.parts.metrics.loaded(perf_counter_ns() - began)
         return make_document(value, kinds, self.parts.types, root, own.save, cuts=self.parts.cuts)
 
-    def _look_after(self, saved: Saved) -> None:
-        """Write the file of a checkpoint that was saved, and see to it that no more stay than are kept."""
+    def _look_after(self, saved: Saved, open_before: Sequence[CheckpointRow]) -> None:
+        """Write the file of a checkpoint that was saved, and see to it that no more stay than are kept.
+
+        Those that were open before it may have taken place although their saves ended in an error: they have no file.
+        """
         parts, files = self.parts, self.files
         if files is not None:
             files.join(self.place, parts.metrics, has_retention=self.keep is not None)
@@ -210,6 +223,9 @@ class Writer:
             parts.upkeep.went(saved.went)
         if files is not None:
             # Before what is still to be removed, which goes with its files.
+            for each in open_before:
+                if each.id != saved.row.id:
+                    files.after_operation(self.place, each)
             files.after_save(self.place, saved.row, saved.owner)
         if self.keep is not None:
             parts.upkeep.after_save(self.place, self.keep, is_done=saved.went is not None)

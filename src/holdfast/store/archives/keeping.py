@@ -1,4 +1,4 @@
-"""export_dir: a file beside each save of a session, gone again with its checkpoint.
+"""export_dir: a file beside each checkpoint that a Session writes, gone again with its checkpoint.
 
 The checkpoint is saved before anything here happens, and stays saved whatever goes wrong here: trouble is a warning.
 Files are made of what the store has, and found again by the digits in their names and the id inside: a folder may hold
@@ -78,6 +78,21 @@ class ExportFolder:
                 self._remove(place, (row.id.hex(),))
         except (HoldfastError, OSError) as trouble:
             self._warn("no file was written for a checkpoint that is saved", trouble)
+
+    def after_operation(self, place: Place, row: CheckpointRow) -> None:
+        """The same for one that was written otherwise (a merge, a restore, a fork), or whose save ended in an error.
+
+        Nothing comes of it where it is not in the store. As it is there is how it is written: an operation may have
+        given the session an owner.
+        """
+        try:
+            with place.backend.reader() as reader:
+                found, owner = reader.checkpoint(row.id), reader.session(row.session)
+        except HoldfastError as trouble:
+            self._warn("no file was written for a checkpoint that is saved", trouble)
+            return
+        if found is not None and owner is not None and not found.hidden:
+            self.after_save(place, found, owner)
 
     def removed(self, session: str, ids: Sequence[str]) -> None:
         """Remove the files of checkpoints that are gone; without ids, of all that are not there any more."""

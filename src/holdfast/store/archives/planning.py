@@ -6,12 +6,12 @@ that name gets a branch of its own.
 
 A store numbers checkpoints as they come, an ancestor always has the lower number, and a number never changes. So what
 came before something that it was made from stays the beginning of its line. The files of one import are put in order;
-of files that came earlier, the report says that they are cut off.
+of files that came earlier, and of those whose ancestors have not come, the report says that they are cut off.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from holdfast.errors import ConflictError, ErrorCode, InvalidInputError
@@ -20,6 +20,7 @@ from holdfast.record import Record
 from holdfast.storage.ports import Backend, Reader
 from holdfast.storage.records import BranchRow, CheckpointId, CheckpointRow, Move, Query, SessionRow
 from holdfast.store.archives.advancing import Find, last_on_branches, moves_forward
+from holdfast.store.archives.beginnings import came_before, every_row, parents_missing
 from holdfast.store.archives.ordering import parents_first
 from holdfast.store.archives.reading import ReadSession
 from holdfast.store.archives.refusing import older_than_parent
@@ -30,8 +31,6 @@ _ASKED_ALONE: Final = 64
 
 _ROOM: Final = 16
 """Characters that a number after a name may take."""
-
-_PAGE: Final = 1000
 
 _Link = tuple[CheckpointId | None, int]
 """`prev` and `skipped` of a row."""
@@ -82,7 +81,8 @@ def plan_session(backend: Backend, read: ReadSession, *, advance: bool = False) 
         here = _Here(reader, read, there)
         here.check_times()
         arriving = here.arranged()
-        cut_off = _cut_off(reader, read.id, arriving)
+        late = came_before(reader, read.id, arriving)
+        missing = parents_missing(read.rows, arriving)
         branches = tuple(reader.branches(read.id))
         ends = _ends(read, there, arriving)
         ahead = moves_forward(branches, ends, here.finder(arriving))
@@ -105,10 +105,11 @@ def plan_session(backend: Backend, read: ReadSession, *, advance: bool = False) 
         len(there),
         sum(row.hidden > 0 for row in there.values()),
         tuple(heads),
-        cut_off,
+        late + missing,
         tuple(BranchAdvance(each.branch, *map(_hex, (each.expected, each.head))) for each in moves),
         () if advance else tuple(each.branch for each in ahead),
         tuple(sorted(names & {name for name, _ in wanted}.difference(each.branch for each in ahead))),
+        missing,
     )
     current = read.header.current if read.header is not None and read.header.branches and fresh else None
     return SessionPlan(known, branches, arriving, heads, moves, current, told)
@@ -133,7 +134,7 @@ def _there(reader: Reader, read: ReadSession) -> dict[CheckpointId, CheckpointRo
     if len(wanted) <= _ASKED_ALONE:
         found = {row.id: row for each in wanted if (row := reader.checkpoint(each)) is not None}
     else:
-        found = {row.id: row for row in _rows(reader, read.id) if row.id in wanted}
+        found = {row.id: row for row in every_row(reader, read.id) if row.id in wanted}
     for row in read.rows:
         if row.key is None or row.id in found:
             continue
@@ -144,32 +145,6 @@ def _there(reader: Reader, read: ReadSession) -> dict[CheckpointId, CheckpointRo
                 )
             found[row.id] = holder
     return found
-
-
-def _rows(reader: Reader, session: str) -> Iterator[CheckpointRow]:
-    query = Query(session=session, include_hidden=True, oldest_first=True, limit=_PAGE)
-    while page := reader.checkpoints(query):
-        yield from page
-        query = query._replace(after_seq=page[-1].seq)
-
-
-def _cut_off(reader: Reader, session: str, arriving: Sequence[CheckpointRow]) -> int:
-    """How many are here that were made from what only comes now.
-
-    Raises:
-        InvalidInputError: One of them is not younger than that.
-    """
-    if not arriving:
-        return 0
-    new = {row.id: row for row in arriving}
-    count = 0
-    for row in _rows(reader, session):
-        made_from = [new[each] for each in dict.fromkeys(row.parents) if each in new]
-        for parent in made_from:
-            if row.created_at <= parent.created_at:
-                raise older_than_parent(f"checkpoint {row.id.hex()[:12]} of session {session!r}", parent.id)
-        count += bool(made_from)
-    return count
 
 
 class _Here:

@@ -46,13 +46,16 @@ class SessionImport(Record):
     branches: tuple[str, ...]
     """The branches that were made for what is new."""
     cut_off: int = 0
-    """Checkpoints that were here before what they were made from, which came now: their line still begins at them."""
+    """Checkpoints whose line begins at them here though they were made from another: that one came only now, after
+    them, or it has not come at all."""
     advanced: tuple[BranchAdvance, ...] = ()
     """With `advance`: the branches that moved forward to what came in."""
     could_advance: tuple[str, ...] = ()
     """Without it: the branches that would have."""
     parted: tuple[str, ...] = ()
     """Branches that stayed, because what came in for them does not go on from their heads: it has a new branch."""
+    parents_missing: int = 0
+    """Of those that are cut off, how many came now and follow a checkpoint that is not here."""
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain JSON data."""

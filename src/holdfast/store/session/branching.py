@@ -45,7 +45,7 @@ class SessionBranching(SessionIdentity):
             export_dir=None if files is None else files.folder,
             export_format="json.gz" if files is None else files.kind,
         )
-        forked._writer.go_on(place.branch, made)  # noqa: SLF001 - a Session like this one
+        forked._writer.went_on(made)  # noqa: SLF001 - a Session like this one
         return forked
 
     def restore(self, ref: Ref) -> Checkpoint:
@@ -61,7 +61,7 @@ class SessionBranching(SessionIdentity):
         from holdfast.store.branching import restore
 
         made = restore(self._writer.place, ref, self._writer.expected)
-        self._writer.go_on(self.branch, made)
+        self._writer.went_on(made)
         return made
 
     def branches(self) -> list[BranchInfo]:

@@ -54,5 +54,5 @@ class SessionMerging(SessionIdentity):
         wanted = check_wanted(ref, message, tags, dry_run=dry_run)
         report = merge(writer.place, writer.parts, writer.expected, wanted, resolve)
         if report.checkpoint is not None:
-            writer.go_on(self.branch, report.checkpoint)
+            writer.went_on(report.checkpoint)
         return report

@@ -47,7 +47,8 @@ def test_a_child_that_came_before_its_parent_stays_the_beginning_of_its_line_and
     session = store.session("s")
     made = [session.save({"n": step}) for step in range(3)]
     first, second, third = out(store, tmp_path, "#1", "#2", "#3")
-    assert other.import_(third).sessions[0].cut_off == 0
+    alone = other.import_(third).sessions[0]
+    assert (alone.cut_off, alone.parents_missing) == (1, 1)
     assert other.import_(first).sessions[0].cut_off == 0
     before = [(each.id, each.seq, each.prev) for each in other.find()]
     told = other.import_(second).sessions[0]
@@ -58,6 +59,18 @@ def test_a_child_that_came_before_its_parent_stays_the_beginning_of_its_line_and
     assert other.session("s").checkpoint("main").parents == (made[1].id,)
     assert other.verify().ok
     assert other.import_(second).sessions[0].status == "unchanged"
+
+
+def test_what_follows_nothing_where_it_came_from_is_not_cut_off(store, other, tmp_path):
+    session = store.session("s")
+    for step in range(4):
+        session.save({"n": step})
+    session.prune(Keep(last=2))
+    session.fork("@", session="elsewhere")
+    session.export(["#3", "#4"], tmp_path / "rest.jsonl")
+    store.session("elsewhere").export("@", tmp_path / "fork.json")
+    for name in ("rest.jsonl", "fork.json"):
+        assert other.import_(tmp_path / name).sessions[0].cut_off == 0
 
 
 def test_undo_and_a_merge_are_as_before_after_an_older_file_came(store, other, tmp_path):

@@ -1,7 +1,8 @@
-"""`export_dir`: a file beside each save, gone with its checkpoint; never a reason for a save to fail."""
+"""`export_dir`: a file beside each checkpoint of a Session, gone with it; never a reason for a save to fail."""
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import json
 import os
@@ -10,8 +11,10 @@ import re
 import pytest
 
 import holdfast
-from holdfast import HoldfastWarning, InvalidInputError, Keep
+from holdfast import HoldfastWarning, InvalidInputError, Keep, Store
+from holdfast.backends.memory import MemoryBackend
 from holdfast.store.archives import keeping, lines
+from holdfast.testing.faults import Fault, FaultyBackend, failing
 
 
 @pytest.fixture
@@ -130,7 +133,84 @@ def test_a_fork_goes_on_writing_files(store, tmp_path):
     session.save({"a": 1})
     session.fork("@", "idea").save({"a": 2})
     session.fork("@", session="elsewhere").save({"a": 3})
-    assert len(names(tmp_path / "out")) == 3
+    assert len(names(tmp_path / "out")) == 5
+
+
+def every_way_to_write(store, **files):
+    """A history with a checkpoint of every way that a Session has to write one."""
+    session = store.session("s", **files)
+    session.save({"a": 1, "b": 1})
+    idea = session.fork("@", "idea")
+    idea.save({"a": 1, "b": 2})
+    session.save({"a": 2, "b": 1})
+    session.merge("idea")
+    session.restore("#1")
+    document = session.document()
+    document["z"] = 1
+    document.save()
+    session.load()
+    session.save({"q": 1}, parent="#1")
+    store.session("s", branch="idea", **files).save({"q": 2}, expect="#1", on_conflict="fork")
+    session.restore("#1")
+    session.undo()
+    session.redo()
+    session.fork("@", session="elsewhere").save({"q": 3})
+
+
+@pytest.mark.parametrize("kind", ["json", "json.gz", "jsonl"])
+def test_every_checkpoint_that_a_session_writes_has_its_file(store, tmp_path, kind):
+    every_way_to_write(store, export_dir=tmp_path / "out", export_format=kind)
+    triggers = {each.trigger for each in store.find()}
+    assert triggers == {"manual", "fork", "merge", "restore"}
+    with holdfast.open("memory:") as other:
+        report = other.import_(tmp_path / "out")
+        assert {each.id: each.prev for each in other.find()} == {each.id: each.prev for each in store.find()}
+        assert [each.cut_off for each in report.sessions] == [0, 0]
+        assert other.import_(tmp_path / "out").checkpoints == 0
+
+
+def test_an_async_session_keeps_the_same_files(tmp_path):
+    async def main():
+        async with await holdfast.aopen(tmp_path / "s.db", durability="process") as store:
+            session = store.session("s", export_dir=tmp_path / "out", export_format="json")
+            await session.save({"a": 1, "b": 1})
+            await (await session.fork("@", "idea")).save({"a": 1, "b": 2})
+            await session.save({"a": 2, "b": 1})
+            await session.merge("idea")
+            await session.restore("#1")
+
+    asyncio.run(main())
+    assert len(names(tmp_path / "out")) == 6
+
+
+def test_an_operation_whose_file_cannot_be_written_counts_all_the_same(store, tmp_path):
+    session = store.session("s", export_dir=tmp_path / "out")
+    session.save({"a": 1})
+    (tmp_path / "out").rename(tmp_path / "gone")
+    (tmp_path / "out").write_text("a file where the folder should be")
+    with pytest.warns(HoldfastWarning, match="is saved") as told:
+        made = session.restore("@")
+    assert (session.checkpoint().id, told[0].filename) == (made.id, __file__)
+
+
+def test_a_rehearsal_leaves_no_file(store, tmp_path):
+    store.session("s").save({"a": 1})
+    store.rehearsal().session("s", export_dir=tmp_path / "out").restore("@")
+    assert names(tmp_path / "out") == []
+
+
+def test_a_save_that_ended_in_an_error_and_took_place_has_its_file_with_the_next_one(tmp_path):
+    """Ctrl-C after the store had done it: the checkpoint is there, and what is saved next follows it."""
+    backend = FaultyBackend(MemoryBackend())
+    with Store(backend) as store:
+        session = store.session("s", export_dir=tmp_path / "out", export_format="jsonl")
+        session.save({"a": 1})
+        backend.plan(Fault("commit", nth=1, after=failing(KeyboardInterrupt())))
+        with pytest.raises(KeyboardInterrupt):
+            session.save({"a": 2})
+        session.save({"a": 3})
+        assert kept(tmp_path / "out") == sorted(each.id for each in session.log())
+        assert len(session.log()) == 3
 
 
 def test_sessions_that_are_gone_are_not_told_any_more(store, tmp_path):
