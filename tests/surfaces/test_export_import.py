@@ -157,12 +157,23 @@ def test_files_of_another_program_go_into_the_session_that_is_named(home):
         (["export", "#1", "#2", "-o", "c.json"], 2),
         (["export", "-o", "a.db"], 2),
         (["import", "x.json", "--branch", "b"], 2),
+        (["import", ""], 2),
+        (["export", "-o", ""], 2),
+        (["export", "-o", "/dev/null", "--format", "json", "--force"], 2),
+        (["export", "#1", "-o", "x.json", "--format", "html"], 2),
     ],
 )
 def test_what_cannot_be_done_says_so(home, words, code):
     done = run(home, *words, code=code)
     assert b"hint" in done.stderr
     assert done.stdout == b""
+
+
+def test_an_option_without_its_value_leads_to_the_help_of_its_command(home):
+    for command, option in (("export", "-o"), ("list", "--tag"), ("merge", "--session")):
+        done = subprocess.run([*PROGRAM, command, option], cwd=home, capture_output=True, check=False)
+        assert done.returncode == 2
+        assert f"hint: holdfast {command} --help" in done.stderr.decode()
 
 
 def test_a_file_that_is_there_needs_force(home):

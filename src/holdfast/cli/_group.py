@@ -46,6 +46,15 @@ class HoldfastCommand(click.Command):
         self.shared = shared_options(_COMPLETERS)
         self.params.extend(self.shared)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse; an error knows which command it is about."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            # click leaves it out where an option has no value: the hint would lead to the help of the program.
+            error.ctx = error.ctx or ctx
+            raise
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the command's own options, then the shared ones."""
         _write_options(ctx, formatter, "Options", [p for p in self.get_params(ctx) if p not in self.shared])

@@ -11,9 +11,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO
 
-from holdfast.errors import ErrorCode, InvalidInputError
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.history.heads import missing_head
 from holdfast.history.refs import is_range, resolve_range
@@ -28,15 +27,13 @@ from holdfast.store.archives.lines import JsonLines
 from holdfast.store.archives.locking import locked
 from holdfast.store.archives.packing import gzipped
 from holdfast.store.archives.report import ExportReport
+from holdfast.store.archives.targets import Target, bad, check_stream, real
 from holdfast.store.archives.writing import checkpoint_text, header_text
 from holdfast.store.loading import EachState, StatePages
 from holdfast.store.place import Place, session_of
 from holdfast.store.rereading import read_again
 
 Ref = str | Checkpoint
-
-FORMATS: Final = ("json", "json.gz", "jsonl", "jsonl.gz", "html")
-IN_A_FOLDER: Final = ("json", "json.gz")
 
 
 class _Chosen(Record):
@@ -61,17 +58,17 @@ def export(
     if not isinstance(target, str | Path):
         chosen = read_again(partial(_choose, place, wanted, whole=session))
         return _to_stream(place, chosen, target, format)
-    path = Path(target)
-    kind = _format(path, str(target), format, whole=session)
+    named = Target(target, format, whole=session)
+    path, kind = named.path, named.kind
     chosen = read_again(partial(_choose, place, wanted, whole=session))
-    if kind in IN_A_FOLDER and _is_folder(path, str(target)):
+    if named.is_folder:
         return export_to_folder(place, chosen.rows, chosen.owner, path, kind)
     if kind == "html":
         return _to_page(place, chosen, path, force=force)
     if kind in ("json", "json.gz"):
         if len(chosen.rows) != 1:
-            raise _bad(
-                f"{len(chosen.rows)} checkpoints do not go into one {kind} file",
+            raise bad(
+                f"{len(chosen.rows):,} checkpoints do not go into one {kind} file",
                 "give a folder (a path that ends with /), or a .jsonl file",
             )
         return _to_file(place, chosen, path, zipped=kind.endswith(".gz"), force=force)
@@ -128,7 +125,7 @@ def _to_file(
 ) -> ExportReport:
     check_free(path, force=force)
     text = _text(place, chosen, one_line=one_line)
-    file = Replaced(path, zipped=zipped and not one_line)
+    file = Replaced(real(path), zipped=zipped and not one_line)
     if zipped and one_line:
         done = file.write_bytes(gzipped(text), renaming=_taking(path, force=force))
     else:
@@ -156,21 +153,17 @@ def _to_page(place: Place, chosen: _Chosen, path: Path, *, force: bool) -> Expor
     newest = sorted(chosen.rows, key=lambda row: row.seq, reverse=True)
     rows, left_out = newest[:MOST], len(newest[MOST:])
     text = page_text(place, chosen.owner, heads, rows, _states(place, rows, chosen.owner), left_out)
-    done = Replaced(path, zipped=False).write(text, renaming=_taking(path, force=force))
+    done = Replaced(real(path), zipped=False).write(text, renaming=_taking(path, force=force))
     return ExportReport(len(rows), (str(path),), done.bytes)
 
 
 def _to_stream(place: Place, chosen: _Chosen, stream: BinaryIO, kind: str | None) -> ExportReport:
     if not hasattr(stream, "write"):
-        raise _bad(
+        raise bad(
             f"nothing can be exported to a {type(stream).__name__}",
             "pass a path, or a file opened to write bytes",
         )
-    one_line = chosen.header is not None or len(chosen.rows) != 1 or (kind or "json").startswith("jsonl")
-    if kind not in (None, "json", "jsonl") or (kind == "json" and one_line):
-        raise _bad(
-            f"a stream cannot be given {kind!r}", "a stream is given json, or jsonl for many; name a file"
-        )
+    one_line = check_stream(kind, count=len(chosen.rows), whole=chosen.header is not None)
     size = 0
     for piece in joined(_text(place, chosen, one_line=one_line)):
         stream.write(piece)
@@ -211,7 +204,7 @@ def _choose(place: Place, refs: tuple[Ref, ...], *, whole: bool) -> _Chosen:
         found = {row.id: row for ref in refs for row in _named(place, reader, ref)}
         rows = tuple(sorted(found.values(), key=lambda row: row.seq))
         if not rows:
-            raise _bad("there is nothing to export", "name a checkpoint, or a range that has some")
+            raise bad("there is nothing to export", "name a checkpoint, or a range that has some")
         return _Chosen(rows, session_of(reader, rows[0]), None)
 
 
@@ -226,33 +219,3 @@ def _every(reader: Reader, session: str) -> Iterator[CheckpointRow]:
     while page := reader.checkpoints(Query(session=session, oldest_first=True, after_seq=last, limit=1000)):
         yield from page
         last = page[-1].seq
-
-
-def _is_folder(path: Path, given: str) -> bool:
-    return given.endswith(("/", "\\")) or path.is_dir()
-
-
-def _format(path: Path, given: str, wanted: str | None, *, whole: bool) -> str:
-    if wanted is not None and wanted not in FORMATS:
-        raise _bad(f"format cannot be {wanted!r}", f"use one of: {', '.join(FORMATS)}")
-    if _is_folder(path, given):
-        if whole or (wanted or "json") not in IN_A_FOLDER:
-            raise _bad(
-                "a folder is given one file a checkpoint", "use json or json.gz; name a file for the rest"
-            )
-        return wanted or "json.gz"
-    found: str | None = next(
-        (each for each in sorted(FORMATS, key=len, reverse=True) if path.name.endswith(f".{each}")), None
-    )
-    kind = wanted or found
-    if kind is None:
-        raise _bad(
-            f"{path.name!r} does not say what to write", f"end the name with one of: .{', .'.join(FORMATS)}"
-        )
-    if whole and kind in IN_A_FOLDER:
-        raise _bad(f"a whole session does not go into a {kind} file", "use .jsonl, .jsonl.gz or .html")
-    return kind
-
-
-def _bad(message: str, hint: str) -> InvalidInputError:
-    return InvalidInputError(message, code=ErrorCode.BAD_ARGUMENT, hint=hint)

@@ -17,6 +17,7 @@ from typing import BinaryIO, Final, NamedTuple
 from holdfast.errors import BackendError, ErrorCode, InvalidInputError
 from holdfast.history.checkpoint import moment
 from holdfast.storage.records import CheckpointRow
+from holdfast.store.archives.targets import check_ordinary
 
 NAME: Final = re.compile(r"[0-9]{8}-[0-9]{6}-([0-9a-f]{4,64})\.json(\.gz)?")
 """Of a file that holds one checkpoint: when it was made, in UTC, and the first digits of its id."""
@@ -58,6 +59,9 @@ def session_in(path: Path) -> bytes | None:
 def _field(path: Path, pattern: re.Pattern[bytes]) -> bytes | None:
     """What stands in a field of a file; long metadata may stand before it, and a long state behind."""
     try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            # To open a pipe with a name would wait for somebody who writes to it.
+            return b""
         with path.open("rb") as stream:
             zipped = stream.read(len(_GZIP)) == _GZIP
             stream.seek(0)
@@ -80,8 +84,9 @@ def _search(stream: BinaryIO | gzip.GzipFile, pattern: re.Pattern[bytes]) -> byt
 
 
 def check_free(path: Path, *, force: bool) -> None:
-    """Refuse to write over something, unless that was asked for."""
-    if not force and (path.exists() or path.is_symlink()):
+    """Refuse to write over a file, unless that was asked for, and over anything else in any case."""
+    check_ordinary(path)
+    if not force and path.exists():
         raise InvalidInputError(
             f"{path} is there already",
             code=ErrorCode.PATH_EXISTS,

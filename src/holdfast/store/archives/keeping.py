@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Final
 from holdfast.errors import ErrorCode, HoldfastError, HoldfastWarning, InvalidInputError
 from holdfast.objects.hashing import digest
 from holdfast.storage.records import CheckpointRow, Query, SessionRow
-from holdfast.store.archives.exporting import IN_A_FOLDER, append, export_to_folder
+from holdfast.store.archives.exporting import append, export_to_folder
 from holdfast.store.archives.files import NAME, id_in, session_in
 from holdfast.store.archives.lines import JsonLines
+from holdfast.store.archives.targets import IN_A_FOLDER
 from holdfast.store.place import Place
 from holdfast.store.upkeep import callers_level
 

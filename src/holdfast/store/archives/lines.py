@@ -23,6 +23,7 @@ from holdfast.errors import ErrorCode, HoldfastWarning, InvalidInputError
 from holdfast.store.archives.envelope import SESSION
 from holdfast.store.archives.files import Replaced, explained, joined, sync_folder
 from holdfast.store.archives.locking import locked
+from holdfast.store.archives.targets import check_ordinary, real
 from holdfast.store.upkeep import callers_level
 
 _OURS: Final = b'{"added_metadata":'
@@ -54,7 +55,8 @@ class JsonLines:
     def __init__(self, path: Path) -> None:
         self._named = path
         # What a link leads to: lines that are cut out make a new file, and the link has to stay one.
-        self._path = Path(os.path.realpath(path))
+        self._path = real(path)
+        check_ordinary(self._path)
         self._seen: set[str] = set()
         self._seen_to = (0, 0, 0)
 

@@ -15,7 +15,7 @@ import re
 import stat
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple, TypeVar
 
@@ -54,6 +54,13 @@ class Document(NamedTuple):
 def documents(source: Source, limits: ArchiveLimits) -> Iterator[Document]:
     """Every document, file by file in the order of their names."""
     if isinstance(source, str | Path):
+        if source == "":
+            # What a variable that is not set leaves: the current folder is not what was meant.
+            raise InvalidInputError(
+                "the path is empty",
+                code=ErrorCode.BAD_ARGUMENT,
+                hint="name a file or a folder; the current folder is .",
+            )
         given = Path(source)
         for path in _files(given):
             # What a person names may be a link; what lies in a folder that came from elsewhere may not lead out of it.
@@ -78,7 +85,7 @@ def _files(path: Path) -> list[Path]:
                 raise NotFoundError(
                     f"there is no archive in {path}",
                     code=ErrorCode.SOURCE_EMPTY,
-                    hint="archives are called *.json, *.json.gz, *.jsonl or *.jsonl.gz",
+                    hint=f"archives are called *.json, *.json.gz, *.jsonl or *.jsonl.gz{_further_in(path)}",
                     path=str(path),
                 )
             return found
@@ -97,6 +104,17 @@ def _files(path: Path) -> list[Path]:
             f"{str(path)!r:.80} cannot be a path", code=ErrorCode.BAD_PATH, hint="pass the path of a file"
         ) from error
     return [path]
+
+
+def _further_in(path: Path) -> str:
+    """Where the archives of a folder may be instead."""
+    inner = sorted(each for each in path.iterdir() if each.is_dir() and not each.is_symlink())
+    for each in inner:
+        # One that may not be looked into says nothing about the others.
+        with suppress(OSError):
+            if any(_NAMES.fullmatch(one.name) for one in each.iterdir()):
+                return f"; folders in it are not searched, and {each} has some: import that"
+    return "; folders in it are not searched" if inner else ""
 
 
 @contextmanager

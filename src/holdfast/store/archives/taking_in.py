@@ -43,7 +43,8 @@ class ArchiveStore:
         saved meanwhile, it stays, and what is new has a branch beside it.
 
         Args:
-            path: The file or folder; or a file that was opened to read bytes.
+            path: The file, or a folder with files (folders in it are not searched); or a file that was opened to read
+                bytes.
             session: Of a file that another program wrote: the session it goes into. Archives of holdfast say it
                 themselves, and are refused if it is another one.
             limits: How much an archive may hold.

@@ -36,8 +36,8 @@ class SessionArchiving(SessionIdentity):
 
         Args:
             ref: The checkpoint; or a range such as `main~5..main`, or several of both.
-            path: The file or folder; or a file that was opened to write bytes.
-            format: json, json.gz, jsonl, jsonl.gz or html, where the name does not say it.
+            path: The file or folder; or a file that was opened to write bytes. A link is followed, and stays a link.
+            format: json, json.gz, jsonl, jsonl.gz or html, where the name does not say it; where it does, the same.
             session: The whole session with its branches, in .jsonl, .jsonl.gz or .html; `ref` does not matter then.
             force: Write over a file that is there, also over one of lines. Lines are appended and folders are added to
                 without it.
@@ -45,7 +45,7 @@ class SessionArchiving(SessionIdentity):
         Raises:
             NotFoundError: There is no such checkpoint.
             InvalidInputError: The file is there already, or is that of a whole session, to which nothing is appended
-                (`path-exists`); or it does not fit what is to be written.
+                (`path-exists`); or it does not fit what is to be written, or is no ordinary file (`bad-argument`).
             BackendError: The file cannot be written.
         """
         from holdfast.store.archives.exporting import export
