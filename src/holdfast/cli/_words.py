@@ -32,6 +32,14 @@ _WORDS = (
     (r"s\.fork\(('[^']*')\) begins", r"holdfast fork \1 begins"),
     (r"s\.tag\(('[^']*'), \.\.\.\) helps", r"holdfast tag \1 NAME helps"),
     (r"pass force=True \(--force\) to write over it", "--force writes over it"),
+    (
+        r"leave session= out, which is for files of other programs; store\.copy_session\(\) gives .*",
+        "leave --session out, which is for files of other programs",
+    ),
+    (
+        r"import it into another store; store\.copy_session\(\) and store\.forget\(\) give .*",
+        "import it into another store (--store)",
+    ),
     (r"with force=True \((--whole --force)\)", r"with \1"),
     (
         r"load the part above it to see what there is",

@@ -6,12 +6,12 @@ the lower one, so that the line stays cut off there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from holdfast.storage.ports import Reader
-from holdfast.storage.records import CheckpointRow, Query
-from holdfast.store.archives.refusing import older_than_parent
+from holdfast.storage.records import CheckpointId, CheckpointRow, Query
+from holdfast.store.archives.refusing import malformed
 
 _PAGE: Final = 1000
 
@@ -34,8 +34,10 @@ def _follows_nothing(row: CheckpointRow) -> bool:
     return row.prev is None and not row.skipped
 
 
-def came_before(reader: Reader, session: str, arriving: Sequence[CheckpointRow]) -> int:
-    """How many are here that were made from what only comes now.
+def came_before(
+    reader: Reader, session: str, arriving: Sequence[CheckpointRow], where: Mapping[CheckpointId, str]
+) -> int:
+    """How many are here that were made from what only comes now, from the files of `where`.
 
     Raises:
         InvalidInputError: One of them is not younger than that.
@@ -48,7 +50,8 @@ def came_before(reader: Reader, session: str, arriving: Sequence[CheckpointRow])
         made_from = [new[each] for each in dict.fromkeys(row.parents) if each in new]
         for parent in made_from:
             if row.created_at <= parent.created_at:
-                raise older_than_parent(f"checkpoint {row.id.hex()[:12]} of session {session!r}", parent.id)
+                why = f"checkpoint {row.id.hex()[:12]}, which is here, was made from it and is not younger"
+                raise malformed(where[parent.id], "older-than-parent", why)
         count += bool(made_from)
     return count
 

@@ -20,7 +20,7 @@ from holdfast.history.names import check_branch, check_key, check_label, check_s
 from holdfast.objects.hashing import digest
 from holdfast.record import Record
 from holdfast.storage.records import CheckpointId, CheckpointRow, ChunkHash, SessionRow
-from holdfast.store.archives.refusing import damaged, malformed, wrong_version
+from holdfast.store.archives.refusing import damaged, kind_of, malformed, wrong_version
 from holdfast.store.draft import check_draft, check_message, check_text
 
 VERSION: Final = 1
@@ -240,7 +240,7 @@ class _Fields:
     def of(self, name: str, kind: type) -> Any:
         value = self._data[name]
         if type(value) is not kind:
-            raise self._bad(name, f"is a {type(value).__name__}, not a {kind.__name__}")
+            raise self._bad(name, f"is {kind_of(type(value))}, not {kind_of(kind)}")
         return value
 
     def count(self, name: str) -> int:

@@ -18,7 +18,7 @@ from holdfast.history.names import check_key, check_label, check_session
 from holdfast.objects.hashing import digest
 from holdfast.storage.records import CheckpointId, CheckpointRow, ChunkHash
 from holdfast.store.archives.envelope import LATEST, ReadCheckpoint
-from holdfast.store.archives.refusing import malformed, unknown_foreign_version
+from holdfast.store.archives.refusing import kind_of, malformed, unknown_foreign_version
 from holdfast.store.draft import check_draft
 
 _FIELDS: Final = ("version", "id", "timestamp", "execution_id", "agent_id", "snapshot", "metadata")
@@ -52,7 +52,7 @@ def read_foreign(data: Mapping[str, Any], where: str, session: str | None) -> Re
             raise malformed(where, "missing-field", f"it has no {name!r}")
     metadata = data.get("metadata", {})
     if type(metadata) is not dict:
-        raise malformed(where, "bad-field", f"its 'metadata' is a {type(metadata).__name__}")
+        raise malformed(where, "bad-field", f"its 'metadata' is {kind_of(type(metadata))}")
     kept = {name: each for name, each in metadata.items() if name not in _KNOWN}
     kept |= {name: each for name, each in data.items() if name not in _FIELDS}
     try:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from holdfast.errors import ConflictError, ErrorCode, InvalidInputError
+from holdfast.errors import ErrorCode, InvalidInputError
 from holdfast.history.names import MAX_NAME
 from holdfast.record import Record
 from holdfast.storage.ports import Backend, Reader
@@ -23,7 +23,7 @@ from holdfast.store.archives.advancing import Find, last_on_branches, moves_forw
 from holdfast.store.archives.beginnings import came_before, every_row, parents_missing
 from holdfast.store.archives.ordering import parents_first
 from holdfast.store.archives.reading import ReadSession
-from holdfast.store.archives.refusing import older_than_parent
+from holdfast.store.archives.refusing import key_taken, older_than_parent
 from holdfast.store.archives.report import BranchAdvance, SessionImport
 
 _ASKED_ALONE: Final = 64
@@ -81,7 +81,7 @@ def plan_session(backend: Backend, read: ReadSession, *, advance: bool = False) 
         here = _Here(reader, read, there)
         here.check_times()
         arriving = here.arranged()
-        late = came_before(reader, read.id, arriving)
+        late = came_before(reader, read.id, arriving, read.where)
         missing = parents_missing(read.rows, arriving)
         branches = tuple(reader.branches(read.id))
         ends = _ends(read, there, arriving)
@@ -118,13 +118,16 @@ def plan_session(backend: Backend, read: ReadSession, *, advance: bool = False) 
 def _check_owner(known: SessionRow | None, read: ReadSession) -> None:
     if known is None:
         return
+    where = read.header_file or next(iter(read.where.values()), "the archive")
     for name, here, there in (("agent", known.agent, read.agent), ("project", known.project, read.project)):
         if here is not None and there is not None and here != there:
             raise InvalidInputError(
-                f"session {read.id!r} belongs to {name} {here!r} here, and to {there!r} in the archive",
+                f"session {read.id!r} belongs to {name} {here!r} here, and to {there!r} in {where}",
                 code=ErrorCode.SESSION_MISMATCH,
-                hint="import it into another store, or rename the session that is here with store.copy_session()",
+                hint="import it into another store; "
+                "store.copy_session() and store.forget() give the session that is here another name",
                 session=read.id,
+                file=where,
             )
 
 
@@ -140,9 +143,7 @@ def _there(reader: Reader, read: ReadSession) -> dict[CheckpointId, CheckpointRo
             continue
         for holder in reader.checkpoints(Query(session=read.id, key=row.key, include_hidden=True, limit=1)):
             if row.id not in read.foreign or holder.root != row.root:
-                raise ConflictError.key_taken(
-                    read.id, row.key, existing=holder.id, why="which is another one than the archive has"
-                )
+                raise key_taken(read.where[row.id], read.id, row.key, holder.id)
             found[row.id] = holder
     return found
 
@@ -168,8 +169,7 @@ class _Here:
                     continue
                 parent = self._ask(each)
                 if parent is not None and parent.created_at >= row.created_at:
-                    where = f"checkpoint {row.id.hex()[:12]} of session {self._read.id!r}"
-                    raise older_than_parent(where, each)
+                    raise older_than_parent(self._read.where[row.id], each)
 
     def arranged(self) -> tuple[CheckpointRow, ...]:
         """What is new, each after what it was made from and with what it follows here."""

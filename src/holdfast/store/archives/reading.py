@@ -32,7 +32,7 @@ from holdfast.store.archives.foreign import is_foreign, read_foreign
 from holdfast.store.archives.limits import ArchiveLimits
 from holdfast.store.archives.ordering import parents_first
 from holdfast.store.archives.parsing import parse
-from holdfast.store.archives.refusing import damaged, malformed, older_than_parent, too_large
+from holdfast.store.archives.refusing import damaged, kind_of, malformed, older_than_parent, too_large
 from holdfast.store.archives.sources import Document, Source, documents
 from holdfast.store.archives.spool import Spool
 from holdfast.store.progress import Progress
@@ -46,6 +46,9 @@ class ReadSession:
         self.agent: str | None = None
         self.project: str | None = None
         self.header: SessionHeader | None = None
+        self.header_file = ""
+        self.where: dict[CheckpointId, str] = {}
+        """The file of each checkpoint, and the line."""
         self.rows: list[CheckpointRow] = []
         """Verified, and parents first."""
         self.foreign: set[CheckpointId] = set()
@@ -89,10 +92,11 @@ class ArchiveReader:
         """The sessions, verified."""
         header: SessionHeader | None = None
         listed: set[CheckpointId] = set()
+        file = ""
         for each in documents(source, self._limits):
             if each.first:
-                _check_complete(header, len(listed))
-                header, listed = None, set()
+                _check_complete(header, len(listed), file)
+                header, listed, file = None, set(), each.file
             data = self._document(each)
             if data.get("format") == SESSION:
                 header = self._header(data, each)
@@ -100,7 +104,7 @@ class ArchiveReader:
             read = self._checkpoint(data, each)
             if header is not None:
                 _check_listed(header, listed, read)
-        _check_complete(header, len(listed))
+        _check_complete(header, len(listed), file)
         times = {
             each.row.id: each.row.created_at
             for session in self._sessions.values()
@@ -114,7 +118,9 @@ class ArchiveReader:
     def _document(self, each: Document) -> dict[str, Any]:
         data = parse(each.data, self._limits, each.where)
         if type(data) is not dict:
-            raise malformed(each.where, "not-an-archive", f"it is a {type(data).__name__}, and no checkpoint")
+            raise malformed(
+                each.where, "not-an-archive", f"it holds {kind_of(type(data))}, and no checkpoint"
+            )
         return data
 
     def _header(self, data: Mapping[str, Any], each: Document) -> SessionHeader:
@@ -123,7 +129,7 @@ class ArchiveReader:
         header = read_header(data, each.where)
         session = self._of(header.id)
         session.own(header.agent, header.project, each.where)
-        session.header = header
+        session.header, session.header_file = header, each.file
         return header
 
     def _of(self, name: str) -> ReadSession:
@@ -172,10 +178,11 @@ class ArchiveReader:
         if is_foreign(data):
             return read_foreign(data, where, self._session)
         if data.get("format") != CHECKPOINT:
+            said = f"its 'format' is {data['format']!r:.40}" if "format" in data else "it has no 'format'"
             raise malformed(
                 where,
                 "not-an-archive",
-                f"its 'format' is {data.get('format')!r:.40}, not {CHECKPOINT!r}",
+                f"{said}, and that of an archive is {CHECKPOINT!r}",
                 "pass what export wrote",
             )
         try:
@@ -188,7 +195,8 @@ class ArchiveReader:
                 where,
                 "other-session",
                 f"it is of session {read.row.session!r}, which is part of its id",
-                "leave session= out; store.copy_session() gives a session another name",
+                "leave session= out, which is for files of other programs; "
+                "store.copy_session() gives a copy another name",
             )
         return read
 
@@ -235,14 +243,11 @@ def _check_listed(header: SessionHeader, listed: set[CheckpointId], read: ReadCh
     listed.add(name)
 
 
-def _check_complete(header: SessionHeader | None, found: int) -> None:
+def _check_complete(header: SessionHeader | None, found: int, file: str) -> None:
     left = 0 if header is None else header.checkpoints - found
     if header is not None and left:
-        raise damaged(
-            f"the archive of session {header.id!r}",
-            "cut-short",
-            f"{left:,} of {header.checkpoints:,} checkpoints are missing",
-        )
+        why = f"{left:,} of {header.checkpoints:,} checkpoints of session {header.id!r} are missing"
+        raise damaged(file, "cut-short", why)
 
 
 def _put_in_order(session: ReadSession, times: Mapping[CheckpointId, int]) -> None:
@@ -259,6 +264,7 @@ def _put_in_order(session: ReadSession, times: Mapping[CheckpointId, int]) -> No
         check_hashes(each, each.row.root)
         _check_times(each, times)
         session.rows.append(each.row)
+        session.where[each.row.id] = each.where
     parent: CheckpointRow | None = None
     for each in sorted(
         (each for each in session.found if each.foreign), key=lambda each: each.row.created_at
@@ -274,23 +280,23 @@ def _put_in_order(session: ReadSession, times: Mapping[CheckpointId, int]) -> No
         parent = row._replace(id=checkpoint_id(row))
         session.rows.append(parent)
         session.foreign.add(parent.id)
+        session.where[parent.id] = each.where
     if session.header is not None:
-        _check_branches(session.header, {row.id for row in session.rows})
+        _check_branches(session.header, {row.id for row in session.rows}, session.header_file)
     session.found = []
 
 
-def _check_branches(header: SessionHeader, known: set[CheckpointId]) -> None:
+def _check_branches(header: SessionHeader, known: set[CheckpointId], file: str) -> None:
     for name, head in header.branches.items():
         if head not in known:
             raise malformed(
-                f"the archive of session {header.id!r}",
+                file,
                 "no-such-head",
                 f"its branch {name!r} ends at {head.hex()[:12]}, which it does not have",
             )
     if header.branches and header.current not in header.branches:
-        raise malformed(
-            f"the archive of session {header.id!r}", "no-such-branch", f"it is on {header.current!r:.60}"
-        )
+        why = f"its branch in use, {header.current!r:.60}, is none of its branches"
+        raise malformed(file, "no-such-branch", why)
 
 
 def _check_times(read: ReadCheckpoint, times: Mapping[CheckpointId, int]) -> None:

@@ -5,10 +5,24 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from holdfast.errors import ErrorCode, IntegrityError, InvalidInputError, UnsupportedError
+from holdfast.errors import ConflictError, ErrorCode, IntegrityError, InvalidInputError, UnsupportedError
 
 _NUMBERS: Final = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6}){0,3}")
+_KINDS: Final[dict[type, str]] = {
+    dict: "an object",
+    list: "a list",
+    str: "a text",
+    int: "a number",
+    float: "a number",
+    bool: "true or false",
+    type(None): "null",
+}
 _ANEW = "export it again, or get the file anew from where it came from"
+
+
+def kind_of(kind: type) -> str:
+    """What a value is, in the words of JSON: who reads about a file need not know Python."""
+    return _KINDS.get(kind, f"a {kind.__name__}")
 
 
 def malformed(where: str, reason: str, why: str, hint: str = _ANEW) -> InvalidInputError:
@@ -34,7 +48,7 @@ def too_large(where: str, reason: str, why: str, limit: str) -> InvalidInputErro
     return InvalidInputError(
         f"{where} cannot be imported: {why}",
         code=ErrorCode.ARCHIVE_TOO_LARGE,
-        hint=f"if you trust it, raise the limit: store.import_(..., limits=ArchiveLimits({limit}=...))",
+        hint=f"if you trust it, raise the limit in Python: store.import_(..., limits=ArchiveLimits({limit}=...))",
         file=where,
         reason=reason,
     )
@@ -54,6 +68,18 @@ def damaged(where: str, reason: str, why: str) -> IntegrityError:
 def older_than_parent(where: str, parent: bytes) -> InvalidInputError:
     """A checkpoint that is not younger than one that it was made from: no writer makes one like that."""
     return malformed(where, "older-than-parent", f"it is not younger than its ancestor {parent.hex()[:12]}")
+
+
+def key_taken(where: str, session: str, key: str, existing: bytes) -> ConflictError:
+    """A key of an archive names another checkpoint here; whoever imports has not chosen it."""
+    error = ConflictError.key_taken(
+        session, key, existing=existing, why=f"which is another one than {where} has"
+    )
+    error.hint = (
+        "a key names one checkpoint of a session, for good: import into another store, or leave that file out"
+    )
+    error.details["file"] = where
+    return error
 
 
 def unknown_foreign_version(where: str, found: object) -> UnsupportedError | InvalidInputError:

@@ -44,7 +44,10 @@ class Document(NamedTuple):
     """One JSON text of an archive."""
 
     data: bytes
+    file: str
+    """As it was named, or as it was found in a folder that was."""
     where: str
+    """The same, with the line where there are several."""
     first: bool
     """Whether it is the first of its file."""
     last: bool
@@ -65,7 +68,7 @@ def documents(source: Source, limits: ArchiveLimits) -> Iterator[Document]:
         for path in _files(given):
             # What a person names may be a link; what lies in a folder that came from elsewhere may not lead out of it.
             with _opened(path, follow=path is given) as stream:
-                yield from _of_stream(stream, path.name, limits)
+                yield from _of_stream(stream, str(path), limits)
     elif hasattr(source, "read"):
         yield from _of_stream(source, str(getattr(source, "name", "the stream")), limits)
     else:
@@ -136,12 +139,12 @@ def _check_kind(path: Path, mode: int) -> None:
         raise _is_link(path)
     # A pipe or a device would wait, or never end.
     if not stat.S_ISREG(mode):
-        raise malformed(path.name, "not-a-file", "it is no ordinary file", "pass the path of a file")
+        raise malformed(str(path), "not-a-file", "it is no ordinary file", "pass the path of a file")
 
 
 def _is_link(path: Path) -> InvalidInputError:
     return malformed(
-        path.name,
+        str(path),
         "symbolic-link",
         "it is a symbolic link, and links in a folder are not followed",
         "put the file itself there, or import it by its own path",
@@ -185,7 +188,7 @@ def _split(stream: BinaryIO | gzip.GzipFile, name: str, limits: ArchiveLimits) -
     # In pieces: room is made for what is there, not for what may be.
     while len(data) <= most and (piece := stream.read(_PIECE)):
         data += piece
-    yield Document(bytes(_bounded(data, name, most)), name, first=True, last=True)
+    yield Document(bytes(_bounded(data, name, most)), name, name, first=True, last=True)
 
 
 def _lines(stream: BinaryIO | gzip.GzipFile, line: bytes, name: str, most: int) -> Iterator[Document]:
@@ -195,7 +198,7 @@ def _lines(stream: BinaryIO | gzip.GzipFile, line: bytes, name: str, most: int) 
         where = f"{name} line {number:,}"
         if not line.strip():
             raise malformed(where, "empty-line", "it is empty")
-        yield Document(_bounded(line, where, most), where, first=number == 1, last=False)
+        yield Document(_bounded(line, where, most), name, where, first=number == 1, last=False)
         line = stream.readline(most + 1)
 
 

@@ -132,6 +132,7 @@ def test_a_parent_that_is_not_older_than_what_was_made_from_it_here_is_refused(s
     other.import_(forged(child, child, created_at="1990-01-01T00:00:00.000000+00:00"))
     with pytest.raises(holdfast.InvalidInputError) as refused:
         other.import_(parent)
+    assert refused.value.details["file"] == str(parent)
     assert refused.value.code is holdfast.ErrorCode.ARCHIVE_MALFORMED
     assert len(list(other.find())) == 1
     other.session("s").export(path=tmp_path / "again.jsonl", session=True)

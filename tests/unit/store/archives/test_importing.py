@@ -206,7 +206,9 @@ def test_one_bad_line_refuses_the_whole_file(other, archive):
 def test_a_session_that_was_cut_short_is_refused(other, archive):
     lines = archive.read_text().splitlines(keepends=True)
     archive.write_text("".join(lines[:-2]))
-    with pytest.raises(IntegrityError, match="2 of 7 checkpoints are missing"):
+    with pytest.raises(
+        IntegrityError, match=r"all\.jsonl .* 2 of 7 checkpoints of session 'research/42' are"
+    ):
         other.import_(archive)
     assert other.sessions() == []
 
