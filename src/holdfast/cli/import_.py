@@ -143,7 +143,8 @@ def _say_heads(settings: Settings, report: ImportReport, *, advance: bool) -> No
         if advance and each.parted:
             names = ", ".join(f"{each.id}:{name}" for name in each.parted)
             settings.say(
-                f"{names} did not move: what came in does not go on from its head, and is on a branch beside it"
+                f"{names} did not move: what came in does not go on from its head, because of a save here or of a "
+                "checkpoint between them that did not come; it is on a branch beside it"
             )
 
 

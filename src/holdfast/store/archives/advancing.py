@@ -2,7 +2,7 @@
 
 A line goes on from a head where the head is an ancestor of its last checkpoint, by what each checkpoint follows here.
 Where the two have parted, or several lines of one name go on from the same head, nobody but a person can say where the
-branch belongs, and it stays.
+branch belongs, and it stays. What came in then has a branch beside it, and more of that line moves this one forward.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from holdfast.storage.records import BranchRow, CheckpointId, CheckpointRow, Move
+from holdfast.store.archives.numbering import is_beside
 
 Find = Callable[[CheckpointId], CheckpointRow | None]
 
@@ -54,6 +55,42 @@ def moves_forward(
         if len(going_on) == 1:
             moves.append(Move(branch.name, expected=branch.head, head=going_on[0]))
     return tuple(moves)
+
+
+def moves_beside(
+    branches: Iterable[BranchRow],
+    parted: Iterable[tuple[str, CheckpointId]],
+    arriving: Iterable[CheckpointRow],
+    find: Find,
+) -> dict[tuple[str, CheckpointId], Move]:
+    """The lines that go on from a branch which an earlier import made beside the one of their name; how each moves.
+
+    Such a branch is called by the name with a number, and its head was saved on a branch of the name itself: whoever
+    forks or saves here writes checkpoints that were saved on the branch with the number.
+
+    Args:
+        branches: Those that are there.
+        parted: The branches of what is new that do not go on from the head of their name, and where each ends.
+        arriving: All that is new, each after what it follows.
+        find: Finds a checkpoint as it is afterwards.
+    """
+    begun: dict[CheckpointId, CheckpointId | None] = {}
+    for row in arriving:
+        begun[row.id] = row.prev if row.prev is None else begun.get(row.prev, row.prev)
+    at: dict[CheckpointId, list[BranchRow]] = {}
+    for branch in branches:
+        at.setdefault(branch.head, []).append(branch)
+    moves: dict[str, list[tuple[tuple[str, CheckpointId], Move]]] = {}
+    for name, end in parted:
+        start = begun.get(end)
+        head = None if start is None or start not in at else find(start)
+        if head is None or head.branch != name:
+            continue
+        for branch in at[head.id]:
+            if is_beside(branch.name, name):
+                moves.setdefault(branch.name, []).append(((name, end), Move(branch.name, head.id, end)))
+                break
+    return dict(each[0] for each in moves.values() if len(each) == 1)
 
 
 def _going_on(head: CheckpointRow, ends: Iterable[CheckpointId], find: Find) -> list[CheckpointId]:

@@ -15,12 +15,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from holdfast.errors import ErrorCode, InvalidInputError
-from holdfast.history.names import MAX_NAME
 from holdfast.record import Record
 from holdfast.storage.ports import Backend, Reader
 from holdfast.storage.records import BranchRow, CheckpointId, CheckpointRow, Move, Query, SessionRow
-from holdfast.store.archives.advancing import Find, last_on_branches, moves_forward
+from holdfast.store.archives.advancing import Find, last_on_branches, moves_beside, moves_forward
 from holdfast.store.archives.beginnings import came_before, every_row, parents_missing
+from holdfast.store.archives.numbering import free_names
 from holdfast.store.archives.ordering import parents_first
 from holdfast.store.archives.reading import ReadSession
 from holdfast.store.archives.refusing import key_taken, older_than_parent
@@ -28,9 +28,6 @@ from holdfast.store.archives.report import BranchAdvance, SessionImport
 
 _ASKED_ALONE: Final = 64
 """Rows; more are looked for by reading all ids of the session."""
-
-_ROOM: Final = 16
-"""Characters that a number after a name may take."""
 
 _Link = tuple[CheckpointId | None, int]
 """`prev` and `skipped` of a row."""
@@ -85,17 +82,22 @@ def plan_session(backend: Backend, read: ReadSession, *, advance: bool = False) 
         missing = parents_missing(read.rows, arriving)
         branches = tuple(reader.branches(read.id))
         ends = _ends(read, there, arriving)
-        ahead = moves_forward(branches, ends, here.finder(arriving))
-    names = {branch.name for branch in branches}
-    wanted = _wanted(read, arriving)
+        names = {branch.name for branch in branches}
+        wanted = _wanted(read, arriving)
+        find = here.finder(arriving)
+        ahead = moves_forward(branches, ends, find)
+        on_time = {(move.branch, move.head) for move in ahead}
+        parted = [each for each in wanted if each[0] in names and each not in on_time]
+        moved = {move.branch for move in ahead}
+        beside = moves_beside([each for each in branches if each.name not in moved], parted, arriving, find)
     if advance:
         # Every branch is to stand where it stood, also one that others were forked from, or that was merged.
         new = {row.id for row in arriving}
         wanted += [each for each in ends if each not in wanted and each[0] not in names and each[1] in new]
-    moves = ahead if advance else ()
-    moved = {(move.branch, move.head) for move in moves}
-    wanted = [each for each in wanted if each not in moved]
-    heads = _heads(wanted, {*names})
+        wanted = [each for each in wanted if each not in on_time and each not in beside]
+    could = (*ahead, *beside.values())
+    moves = could if advance else ()
+    heads = free_names(wanted, {*names})
     # One whose import was taken back is there, with nothing in it.
     fresh = known is None or not (branches or there)
     told = SessionImport(
@@ -107,8 +109,8 @@ def plan_session(backend: Backend, read: ReadSession, *, advance: bool = False) 
         tuple(heads),
         late + missing,
         tuple(BranchAdvance(each.branch, *map(_hex, (each.expected, each.head))) for each in moves),
-        () if advance else tuple(each.branch for each in ahead),
-        tuple(sorted(names & {name for name, _ in wanted}.difference(each.branch for each in ahead))),
+        () if advance else tuple(each.branch for each in could),
+        tuple(sorted({name for name, _ in parted} - moved)),
         missing,
     )
     current = read.header.current if read.header is not None and read.header.branches and fresh else None
@@ -236,21 +238,3 @@ def _wanted(read: ReadSession, arriving: Sequence[CheckpointRow]) -> list[_Named
 
 def _hex(checkpoint: CheckpointId | None) -> str:
     return "" if checkpoint is None else checkpoint.hex()
-
-
-def _heads(wanted: Iterable[_Named], taken: set[str]) -> dict[str, CheckpointId]:
-    """New branches for what is new; none that is there is touched."""
-    numbers: dict[str, int] = {}
-    return {_free(name, taken, numbers): head for name, head in wanted}
-
-
-def _free(name: str, taken: set[str], numbers: dict[str, int]) -> str:
-    """The name, or the next one with a number that is free; it is taken then."""
-    free, stem = name, name[: MAX_NAME - _ROOM]
-    while free in taken:
-        # Counted on from the last one: thousands may want the same name.
-        numbers[stem] = number = numbers.get(stem, 0) + 1
-        suffix = f"-{number}"
-        free = name[: MAX_NAME - len(suffix)] + suffix
-    taken.add(free)
-    return free

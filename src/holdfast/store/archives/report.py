@@ -49,11 +49,12 @@ class SessionImport(Record):
     """Checkpoints whose line begins at them here though they were made from another: that one came only now, after
     them, or it has not come at all."""
     advanced: tuple[BranchAdvance, ...] = ()
-    """With `advance`: the branches that moved forward to what came in."""
+    """With `advance`: the branches that moved forward to what came in, those that an earlier import made included."""
     could_advance: tuple[str, ...] = ()
     """Without it: the branches that would have."""
     parted: tuple[str, ...] = ()
-    """Branches that stayed, because what came in for them does not go on from their heads: it has a new branch."""
+    """Branches that stayed, because what came in for them does not go on from their heads: somebody saved here, or what
+    lies between is not here. It is on a branch beside, a new one or one that an earlier import made."""
     parents_missing: int = 0
     """Of those that are cut off, how many came now and follow a checkpoint that is not here."""
 

@@ -39,8 +39,9 @@ class ArchiveStore:
         gets the branch that it was on if that name is free, and `main-1` or the like if not.
 
         With `advance`, a branch that is there moves forward where what came in on a branch of its name goes on from its
-        head, in the transaction of the rows; `undo` brings the head back. Where the lines have parted, or somebody
-        saved meanwhile, it stays, and what is new has a branch beside it.
+        head, in the transaction of the rows; `undo` brings the head back. Where the lines have parted, because somebody
+        saved here or what lies between did not come, it stays, and what is new has a branch beside it, which goes
+        forward with the next import.
 
         Args:
             path: The file, or a folder with files (folders in it are not searched); or a file that was opened to read

@@ -97,6 +97,103 @@ def test_lines_that_part_stay_apart(store, files):
     assert report.sessions[0].could_advance == ()
 
 
+def test_the_branch_that_an_import_made_beside_goes_forward(store, files):
+    store.import_(files[0], advance=True)
+    # Day 1 never comes: it was pruned before it was pulled.
+    missed = store.import_(files[2], advance=True).sessions[0]
+    assert (missed.branches, missed.parted, missed.parents_missing) == (("main-1",), ("main",), 1)
+    told = store.import_(files[3]).sessions[0]
+    assert (told.could_advance, told.parted, told.branches) == (("main-1",), ("main",), ("main-2",))
+    store.session("s").delete_branch("main-2", force=True)
+    report = store.import_(files[4], advance=True)
+    assert heads(store) == {"main": "day 0", "main-1": "day 2", "main-2": "day 4"}
+    assert report.sessions[0].branches == ("main-2",)
+    assert store.verify().ok
+
+
+def test_each_import_after_one_that_was_missed_moves_the_same_branch(store, files):
+    store.import_(files[0], advance=True)
+    store.import_(files[2], advance=True)
+    for day in (3, 4):
+        before = store.session("s").checkpoint("main-1").id
+        report = store.import_(files[day], advance=True)
+        after = store.session("s").checkpoint("main-1").id
+        assert only(report) == (BranchAdvance("main-1", before, after),)
+        assert (report.sessions[0].branches, report.sessions[0].parted) == ((), ("main",))
+        assert heads(store) == {"main": "day 0", "main-1": f"day {day}"}
+    assert store.import_(files[4], advance=True).sessions[0].status == "unchanged"
+    store.session("s").undo()
+    assert heads(store) == {"main": "day 0", "main-1": "day 3"}
+    assert store.verify().ok
+
+
+def test_a_branch_beside_that_somebody_works_on_stays(store, files):
+    store.import_(files[0], advance=True)
+    store.import_(files[2], advance=True)
+    store.session("s", branch="main-1").save({"mine": 1}, "mine")
+    report = store.import_(files[3], advance=True)
+    assert heads(store) == {"main": "day 0", "main-1": "mine", "main-2": "day 3"}
+    assert only(report) == ()
+
+
+def test_a_branch_with_a_number_that_a_person_made_stays(store, files):
+    store.import_(files[0], advance=True)
+    store.session("s").fork("@", "main-1")
+    store.session("s").save({"mine": 1}, "mine")
+    report = store.import_(files[1], advance=True)
+    assert heads(store) == {"main": "mine", "main-1": "fork of #1", "main-2": "day 1"}
+    assert only(report) == ()
+    # One that has the head of another name is none that an import made for this name.
+    store.session("s").rename_branch("main-2", "idea-1")
+    store.import_(files[2], advance=True)
+    assert heads(store)["idea-1"] == "day 1"
+
+
+def test_what_goes_on_from_a_persons_own_branch_under_another_name_does_not_move_it(store, files, tmp_path):
+    store.import_(files[0], advance=True)
+    store.session("s").fork("@", "main-1").export("@", tmp_path / "fork.json")
+    with holdfast.open("memory:") as other:
+        other.import_(tmp_path / "fork.json")
+        session = other.session("s", branch="main-1")
+        session.rename_branch("main-1", "main")
+        session.save({"theirs": 1}, "theirs")
+        session.export("@", tmp_path / "theirs.json")
+    store.session("s").save({"mine": 1}, "mine")
+    store.import_(tmp_path / "theirs.json", advance=True)
+    assert heads(store) == {"main": "mine", "main-1": "fork of #1", "main-2": "theirs"}
+
+
+def test_two_lines_that_go_on_from_a_branch_beside_move_nothing(store, files, tmp_path):
+    store.import_(files[0], advance=True)
+    store.import_(files[2], advance=True)
+    for n in (1, 2):
+        with holdfast.open("memory:") as other:
+            other.import_(files[2])
+            other.session("s").save({"n": n}, f"one of two, {n}")
+            other.session("s").export("@", tmp_path / "both.jsonl")
+    assert only(store.import_(tmp_path / "both.jsonl", advance=True)) == ()
+    assert heads(store)["main-1"] == "day 2"
+
+
+def test_a_branch_goes_where_the_line_of_its_own_name_goes(store, tmp_path):
+    with holdfast.open("memory:") as source:
+        session = source.session("s")
+        for day in range(3):
+            session.save({"day": day}, f"day {day}")
+        for day in (0, 2):
+            session.export(f"#{day + 1}", tmp_path / "some.json", force=True)
+            store.import_(tmp_path / "some.json", advance=True)
+        assert heads(store) == {"main": "day 0", "main-1": "day 2"}
+        # Where they come from, there is a branch of that name too, and both go on from the head that it has here.
+        session.fork("@", "main-1")
+        session.save({"day": 3}, "day 3")
+        session.export(["#4", "#5"], tmp_path / "both.jsonl")
+    report = store.import_(tmp_path / "both.jsonl", advance=True)
+    assert [each.branch for each in only(report)] == ["main-1"]
+    assert heads(store) == {"main": "day 0", "main-1": "fork of #3", "main-2": "day 3"}
+    assert store.verify().ok
+
+
 def test_two_lines_of_one_name_that_go_on_from_a_head_move_nothing(store, tmp_path):
     with holdfast.open("memory:") as source:
         session = source.session("s")

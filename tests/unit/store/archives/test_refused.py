@@ -164,7 +164,7 @@ def test_thousands_of_lines_of_one_name_are_numbered_on_and_bounded(store, other
 
 
 def test_a_free_name_is_found_in_one_step_however_many_are_taken():
-    from holdfast.store.archives.planning import _free
+    from holdfast.store.archives.numbering import free_name
 
     class Counted(set[str]):
         asked = 0
@@ -174,7 +174,7 @@ def test_a_free_name_is_found_in_one_step_however_many_are_taken():
             return super().__contains__(name)
 
     taken, numbers = Counted(), dict[str, int]()
-    names = [_free("main", taken, numbers) for _ in range(500)]
+    names = [free_name("main", taken, numbers) for _ in range(500)]
     assert names[-1] == "main-499"
     assert taken.asked < 3 * 500
 
