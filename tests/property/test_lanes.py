@@ -6,12 +6,13 @@ The drawing is read back as a person reads it: from a sign downwards along the s
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import get_args
 
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from holdfast.cli._drawing import ASCII, UNICODE, draw
-from holdfast.history.lanes import Point, Row, arrange
+from holdfast.history.lanes import Begins, Point, Row, arrange
 
 NAMES = ("main", "x", "y")
 
@@ -38,7 +39,7 @@ def lineages(draw_) -> tuple[list[Point], int | None]:
                 name=draw_(st.sampled_from(NAMES)),
                 plain=bool(draw_(st.integers(0, 4 if near else 1))),
                 skipped=draw_(st.sampled_from([0, 0, 0, 2])),
-                elsewhere=prev is None and draw_(st.booleans()),
+                begins=None if prev is not None else draw_(st.sampled_from([None, *get_args(Begins)])),
             )
         )
     return points, draw_(st.none() | st.integers(0, size - 1))
@@ -57,7 +58,7 @@ def expected_links(points: list[Point], rows: list[Row]) -> list[set[int]]:
             wanted.append(set() if above.prev is None else {row_of[above.prev]})
             continue
         oldest = points[row.points[-1]]
-        gap = row.kind == "checkpoint" and (oldest.skipped or oldest.elsewhere)
+        gap = row.kind == "checkpoint" and (oldest.skipped or oldest.begins)
         first = {at + 1} if gap else set() if oldest.prev is None else {row_of[oldest.prev]}
         wanted.append(first | {row_of[each] for each in oldest.merged})
     return wanted

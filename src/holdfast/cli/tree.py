@@ -32,7 +32,8 @@ _FOLD_KEEPS = 2
 
 HELP = """Draw the lineage of the session, newest first: where branches part and meet.
 
-@ is the head of the branch in use, a diamond is pinned, ~ stands for removed checkpoints.
+@ is the head of the branch in use, a diamond is pinned, ~ stands for what is not there: what was removed, or lies
+elsewhere.
 
 \b
 Examples:
@@ -154,4 +155,10 @@ def _said(row: Any) -> str:
     removed = f"{row.removed:,} removed"
     if row.kind == "folded":
         return f"{len(row.points):,} checkpoints" + (f", {removed} between them" if row.removed else "")
-    return {"removed": removed, "elsewhere": "from another session", "older": "older ones"}[row.kind]
+    return {
+        "removed": removed,
+        "elsewhere": "from another session",
+        "late": "made from one that came later",
+        "missing": "made from one that is not here",
+        "older": "older ones",
+    }[row.kind]

@@ -14,8 +14,14 @@ from typing import Literal
 
 from holdfast.record import Record
 
-Kind = Literal["checkpoint", "folded", "removed", "elsewhere", "older"]
+Begins = Literal["elsewhere", "late", "missing"]
+"""Why a line begins at a checkpoint that was made from another: that one is of another session, it came after it, or it
+is not in the store."""
+Kind = Literal["checkpoint", "folded", "removed", "elsewhere", "late", "missing", "older"]
 Link = Literal["line", "fork", "merge"]
+
+_BELOW = ("removed", "elsewhere", "late", "missing")
+"""Rows that say what is below a checkpoint in the place of one."""
 
 _WORTH_FOLDING = 3
 """Fewer rows than this are shown: a row that stands for two hides more than it saves."""
@@ -34,8 +40,8 @@ class Point(Record):
     skipped: int = 0
     """How many were removed right below it."""
     kind: Literal["checkpoint", "older"] = "checkpoint"
-    elsewhere: bool = False
-    """It was made from a checkpoint that is not of this session; where some were removed, that is what is said."""
+    begins: Begins | None = None
+    """A line begins here, though it was made from a checkpoint; where some were removed, that is what is said."""
 
 
 class Edge(Record):
@@ -148,8 +154,8 @@ def _stops(points: Sequence[Point], lines: Sequence[int], hidden: dict[int, tupl
             continue
         known = point.kind == "checkpoint"
         stops.append(_Stop(point.kind, lines[at], run if known else (), 0, last.prev, point.merged))
-        if point.skipped or point.elsewhere:
-            kind: Kind = "removed" if point.skipped else "elsewhere"
+        kind: Kind | None = "removed" if point.skipped else point.begins
+        if kind is not None:
             stops.append(_Stop(kind, lines[at], (), point.skipped, last.prev))
     return [_resolved(stops, at, rows) for at in range(len(stops))]
 
@@ -157,7 +163,7 @@ def _stops(points: Sequence[Point], lines: Sequence[int], hidden: dict[int, tupl
 def _resolved(stops: Sequence[_Stop], at: int, rows: dict[int, int]) -> _Stop:
     stop = stops[at]
     prev = None if stop.prev is None else rows[stop.prev]
-    if at + 1 < len(stops) and stop.kind == "checkpoint" and stops[at + 1].kind in ("removed", "elsewhere"):
+    if at + 1 < len(stops) and stop.kind == "checkpoint" and stops[at + 1].kind in _BELOW:
         prev = at + 1
     return stop._replace(prev=prev, merged=tuple(rows[each] for each in stop.merged))
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from holdfast.errors import IntegrityError
 from holdfast.history.checkpoint import Checkpoint
-from holdfast.history.lanes import Point, Row, arrange
+from holdfast.history.lanes import Begins, Point, Row, arrange
 from holdfast.record import Record
 from holdfast.storage.ports import Reader
 from holdfast.storage.records import BranchRow, CheckpointId, CheckpointRow, Query, SessionRow
@@ -98,7 +98,20 @@ def tree_of(reader: Reader, session: str, branch: str, *, limit: int | None = No
     # One more than is wanted tells whether there are more.
     rows = reader.checkpoints(Query(session=session, limit=None if limit is None else limit + 1))
     more = limit is not None and len(rows) > limit
-    return lineage(rows[:limit], reader.branches(session), owner, branch, more=more)
+    begun = {row.id: _begins(reader, row) for row in rows[:limit] if _may_begin(row)}
+    return lineage(rows[:limit], reader.branches(session), owner, branch, more=more, begun=begun)
+
+
+def _may_begin(row: CheckpointRow) -> bool:
+    """Whether a line begins at a checkpoint that was made from another, and not because that one was removed."""
+    return bool(row.parents) and row.prev is None and not row.skipped
+
+
+def _begins(reader: Reader, row: CheckpointRow) -> Begins:
+    parent = reader.checkpoint(row.parents[0])
+    if parent is None:
+        return "missing"
+    return "late" if parent.session == row.session else "elsewhere"
 
 
 def lineage(
@@ -108,8 +121,17 @@ def lineage(
     branch: str,
     *,
     more: bool = False,
+    begun: Mapping[CheckpointId, Begins] | None = None,
 ) -> Tree:
     """The lineage of `rows`, the visible ones of a session, newest first.
+
+    Args:
+        rows: The checkpoints.
+        branches: All branches of the session.
+        owner: The session.
+        branch: The branch in use.
+        more: Whether there are older ones.
+        begun: Why lines begin at checkpoints that were made from others.
 
     Raises:
         IntegrityError: A link leads nowhere, or to a newer checkpoint.
@@ -145,7 +167,7 @@ def lineage(
                 current=branch in names,
             )
         )
-    return Tree(owner.id, branch, nodes, _points(rows, nodes, links), more=more)
+    return Tree(owner.id, branch, nodes, _points(rows, nodes, links, begun or {}), more=more)
 
 
 _Links = list[tuple[int | None, tuple[int, ...]]]
@@ -189,7 +211,12 @@ def _astray(child: CheckpointRow, parent: CheckpointId, why: str) -> IntegrityEr
     )
 
 
-def _points(rows: Sequence[CheckpointRow], nodes: Sequence[Node], links: _Links) -> list[Point]:
+def _points(
+    rows: Sequence[CheckpointRow],
+    nodes: Sequence[Node],
+    links: _Links,
+    begun: Mapping[CheckpointId, Begins],
+) -> list[Point]:
     """What the layout needs, and one point more for each checkpoint beyond the limit that a line leads to."""
     points: list[Point] = []
     beyond = 0
@@ -204,7 +231,7 @@ def _points(rows: Sequence[CheckpointRow], nodes: Sequence[Node], links: _Links)
                 name=row.branch,
                 plain=follows and not special,
                 skipped=row.skipped,
-                elsewhere=bool(row.parents) and row.prev is None,
+                begins=begun.get(row.id),
             )
         )
         beyond = max(beyond, 0 if first is None else first + 1 - len(rows))

@@ -113,6 +113,23 @@ def test_a_session_that_began_in_another_says_so(terminal, store):
     assert lines[3:] == ["~  from another session"]
 
 
+def test_a_line_that_an_import_cut_off_is_not_said_to_come_from_another_session(terminal, run, home):
+    with holdfast.open("memory:") as source:
+        for n in range(1, 4):
+            source.session().save(n, f"step {n}")
+        for n in (1, 2, 3):
+            source.session().export(f"#{n}", home / f"{n}.json")
+
+    run("import", "3.json")
+    assert picture(terminal("tree", NO_COLOR="1").screen).endswith("\n~  made from one that is not here")
+    run("import", "2.json")
+    lines = picture(terminal("tree", NO_COLOR="1").screen).splitlines()
+    assert [each.strip(" ~│") for each in lines if "made from" in each] == [
+        "made from one that is not here",
+        "made from one that came later",
+    ]
+
+
 @pytest.mark.usefixtures("store")
 def test_a_limit_says_that_there_are_more_and_where_lines_go_on(terminal, run):
     seen = terminal("tree", "--limit", "4", NO_COLOR="1")

@@ -10,8 +10,9 @@ import pytest
 import holdfast
 from holdfast.cli._drawing import ASCII, UNICODE, Signs, columns_of, draw, side_by_side
 from holdfast.errors import IntegrityError
+from holdfast.history.lanes import Begins
 from holdfast.history.lineage import Tree, lineage
-from holdfast.storage.records import BranchRow, SessionRow
+from holdfast.storage.records import BranchRow, CheckpointId, SessionRow
 from holdfast.testing.rows import START, checkpoint_id, row
 
 OWNER = SessionRow(id="work", agent="scout", project=None, created_at=START)
@@ -48,7 +49,10 @@ def tree(
     branches = [
         BranchRow("work", name, checkpoint_id(at), START) for name, at in (heads | dict(others or {})).items()
     ]
-    return lineage(rows, branches, OWNER, current, more=more)
+    begun: dict[CheckpointId, Begins] = {
+        row.id: "elsewhere" for row in rows if row.parents and row.prev is None and not row.skipped
+    }
+    return lineage(rows, branches, OWNER, current, more=more, begun=begun)
 
 
 def labels(shown: Tree) -> dict[str, str]:
