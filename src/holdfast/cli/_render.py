@@ -51,7 +51,6 @@ class Column(Record):
 _ID = Column("ID", lambda c: c.id[:8], style=lambda _: "yellow")
 _SEQ = Column("SEQ", lambda c: f"#{c.seq}", right=True)
 _SESSION = Column("SESSION", lambda c: c.session, most=24)
-_BRANCH = Column("BRANCH", lambda c: c.branch, most=16, style=lambda _: "blue")
 _STEP = Column("STEP", lambda c: "" if c.step is None else str(c.step), right=True)
 _STATUS = Column("STATUS", lambda c: c.status, style=lambda c: _STATUS_STYLE.get(c.status))
 _TAGS = Column("TAGS", lambda c: ",".join(c.tags), most=24, style=lambda _: "cyan")
@@ -78,8 +77,18 @@ def checkpoint_rows(
     *,
     sessions: bool = False,
     labels: Mapping[str, str] | None = None,
+    here: Mapping[str, str | None] | None = None,
 ) -> None:
-    """Write checkpoints as a table for people, or as TSV for programs; `labels` are for people, by id."""
+    """Write checkpoints as a table for people, or as TSV for programs.
+
+    Args:
+        settings: How.
+        checkpoints: Which.
+        sessions: Whether people are told the session of each.
+        labels: For people, by id: what to call those without a message.
+        here: For people, by id: the branch that leads to each (`_placing`). Without it they are told which one it was
+            saved on.
+    """
     if settings.for_people():
         shown = list(checkpoints)
         columns = [_ID, _SEQ, time_column(settings), _STEP, _STATUS, _TAGS, _MESSAGE]
@@ -87,8 +96,9 @@ def checkpoint_rows(
             columns[-1] = message_column(labels)
         if sessions:
             columns.insert(2, _SESSION)
-        if len({c.branch for c in shown}) > 1:
-            columns.insert(-4, _BRANCH)
+        branch = saved_on_column() if here is None else branch_column(here)
+        if len({branch.text(c) for c in shown}) > 1:
+            columns.insert(-4, branch)
         for line in table(settings, columns, shown):
             data(line, color=True)
         return
@@ -102,6 +112,18 @@ def message_column(labels: Mapping[str, str]) -> Column:
         text=lambda c: c.message or labels.get(c.id, ""),
         style=lambda c: "dim" if not c.message and c.id in labels else None,
     )
+
+
+def branch_column(here: Mapping[str, str | None]) -> Column:
+    """The branch that leads to a checkpoint (`_placing`)."""
+    from holdfast.cli._placing import label
+
+    return Column("BRANCH", lambda c: label(c, here), most=16, style=lambda _: "blue")
+
+
+def saved_on_column() -> Column:
+    """The branch that a checkpoint was saved on, where many sessions are shown: placing each would read all of them."""
+    return Column("SAVED ON", lambda c: c.branch, most=16, style=lambda _: "blue")
 
 
 def time_column(settings: Settings) -> Column:

@@ -157,8 +157,13 @@ def _write(
         document({"store": store.url, "session": session, "checkpoints": checkpoints, "more": more})
         return
     listed = list(shown) if settings.for_people() else shown
+    here = None
+    if settings.for_people() and not all_sessions:
+        from holdfast.cli._placing import branches_here
+
+        here = branches_here(store, listed)
     if listed:
         with paging(settings):
-            checkpoint_rows(settings, listed, sessions=all_sessions)
+            checkpoint_rows(settings, listed, sessions=all_sessions, here=here)
     if settings.for_people() and next(rows, None) is not None:
         settings.say(newest_shown(limit))

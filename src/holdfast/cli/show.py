@@ -7,7 +7,7 @@ empty line and the whole state. `--json` gives both as one document, with tagged
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -91,6 +91,7 @@ def command(
         # One more comparison where a state is read anyway.
         named = not checkpoint.message and not only_state and not only_record and settings.for_people()
         label = labels_of(store, [checkpoint]).get(checkpoint.id, "") if named else ""
+        here = _placed(store, checkpoint) if settings.for_people() and not only_state else {}
     if settings.json:
         _write_json(checkpoint, state, damaged, only_state=only_state, only_record=only_record)
         return
@@ -98,7 +99,7 @@ def command(
     with paging(settings):
         if not only_state:
             for line in (
-                _header(settings, checkpoint, label) if settings.for_people() else _fields(checkpoint)
+                _header(settings, checkpoint, label, here) if settings.for_people() else _fields(checkpoint)
             ):
                 data(line, color=settings.paints(sys.stdout))
         if not only_state and not only_record:
@@ -106,6 +107,13 @@ def command(
         cut = not only_record and _write_notation(settings, state, full=full)
     if cut:
         settings.say("the state is cut short; --full shows all of it, --json all of it as JSON")
+
+
+def _placed(store: Store, checkpoint: Checkpoint) -> dict[str, str | None]:
+    # Only people are told, and only in the record.
+    from holdfast.cli._placing import branches_here
+
+    return branches_here(store, [checkpoint])
 
 
 def _load(session: Session, checkpoint: Checkpoint, path: str | None) -> Any:
@@ -155,7 +163,9 @@ def _write_json(
         data("".join([*parts, "\n}"]))
 
 
-def _header(settings: Settings, c: Checkpoint, label: str) -> Iterator[str]:
+def _header(settings: Settings, c: Checkpoint, label: str, here: Mapping[str, str | None]) -> Iterator[str]:
+    from holdfast.cli._placing import told
+
     on = settings.paints(sys.stdout)
     origin = " ".join(
         f"{name} {value}" for name, value in (("agent", c.agent), ("project", c.project)) if value
@@ -165,7 +175,7 @@ def _header(settings: Settings, c: Checkpoint, label: str) -> Iterator[str]:
     lines = {
         "checkpoint": paint(c.id, "yellow", on=on),
         "message": c.message or label,
-        "place": f"#{c.seq} of session {c.session}, branch {c.branch}" + (f" ({origin})" if origin else ""),
+        "place": f"#{c.seq} of session {c.session}, {told(c, here)}" + (f" ({origin})" if origin else ""),
         "saved": f"{iso(c.created_at)} ({age(c.created_at)}), {c.trigger}",
         "status": c.status + (f", step {c.step}" if c.step is not None else ""),
         "tags": ", ".join(c.tags),

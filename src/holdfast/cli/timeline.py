@@ -9,7 +9,7 @@ since a message may have them too.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,8 @@ from holdfast.cli._input import moment_of
 from holdfast.cli._labels import label_of
 from holdfast.cli._opening import missing_session, open_existing, session_of
 from holdfast.cli._paging import paging
-from holdfast.cli._render import Column, data, document, message_column, table
+from holdfast.cli._placing import branches_here, label
+from holdfast.cli._render import Column, branch_column, data, document, message_column, saved_on_column, table
 from holdfast.cli._settings import Settings, pass_settings
 from holdfast.cli._terminal import escape_field, iso, lasted, paint
 from holdfast.errors import ErrorCode, NotFoundError
@@ -108,7 +109,8 @@ def command(
         head = None if all_sessions or not rows else _head(store, settings)
         in_use = None if all_sessions else session_of(store, settings).branch
         url = store.url
-        moments = _placed(rows, in_use, all_sessions=all_sessions)[: limit or None]
+        here = None if all_sessions else branches_here(store, rows)
+        moments = _placed(rows, in_use, here)[: limit or None]
         if labels:
             moments = [each._replace(label=label_of(store, each.checkpoint)) for each in moments]
     more = bool(limit) and len(rows) > limit
@@ -119,7 +121,7 @@ def command(
         )
     elif settings.for_people():
         with paging(settings):
-            _picture(settings, moments, head, all_sessions=all_sessions)
+            _picture(settings, moments, head, here)
         if more:
             settings.say(newest_shown(limit))
     else:
@@ -169,10 +171,12 @@ def _explain(store: Store, settings: Settings, asked: dict[str, Any], *, all_ses
         )
 
 
-def _placed(rows: list[Checkpoint], first: str | None, *, all_sessions: bool) -> list[_Moment]:
+def _placed(
+    rows: list[Checkpoint], first: str | None, here: Mapping[str, str | None] | None
+) -> list[_Moment]:
     # They come by sequence number; writers with clocks that differ may have saved in another order.
     ordered = sorted(rows, key=lambda each: (each.created_at, each.position), reverse=True)
-    labels = [each.session if all_sessions else each.branch for each in ordered]
+    labels = [each.session if here is None else label(each, here) for each in ordered]
     before: list[Checkpoint | None] = [*ordered[1:], None]
     return [
         _Moment(each, each.created_at - earlier.created_at if earlier else None, lane, going)
@@ -205,7 +209,9 @@ def _plain(moment: _Moment) -> dict[str, Any]:
     return made if moment.label is None else made | {"label": moment.label, "label_from": moment.label_from}
 
 
-def _picture(settings: Settings, moments: list[_Moment], head: str | None, *, all_sessions: bool) -> None:
+def _picture(
+    settings: Settings, moments: list[_Moment], head: str | None, here: Mapping[str, str | None] | None
+) -> None:
     if not moments:
         return
     signs, on = signs_for(sys.stdout), settings.paints(sys.stdout)
@@ -223,11 +229,11 @@ def _picture(settings: Settings, moments: list[_Moment], head: str | None, *, al
         Column("GAP", lambda c: gaps[c.id], right=True, style=lambda _: "dim"),
         Column("ID", lambda c: c.id[:8], style=lambda _: "yellow"),
         Column("SEQ", lambda c: f"#{c.seq}", right=True),
-        Column("BRANCH", lambda c: c.branch, most=16, style=lambda _: "blue"),
+        saved_on_column() if here is None else branch_column(here),
         Column("TAGS", lambda c: ",".join(c.tags), most=24, style=lambda _: "cyan"),
         message_column(labels),
     ]
-    if all_sessions:
+    if here is None:
         columns.insert(5, Column("SESSION", lambda c: c.session, most=24))
     written = iter(table(settings, columns, [each.checkpoint for each in moments]))
     data(next(written), color=True)

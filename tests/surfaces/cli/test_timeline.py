@@ -94,7 +94,7 @@ def test_a_terminal_that_is_not_unicode_gets_ascii(terminal):
 def test_all_sessions_stand_side_by_side(terminal):
     lines = blotted(terminal("timeline", "--all-sessions", NO_COLOR="1", TZ="UTC").screen).splitlines()
 
-    assert lines[0].split() == ["TIME", "GAP", "ID", "SEQ", "SESSION", "BRANCH", "TAGS", "MESSAGE"]
+    assert lines[0].split() == ["TIME", "GAP", "ID", "SEQ", "SESSION", "SAVED", "ON", "TAGS", "MESSAGE"]
     assert lines[2].startswith("○    23:59:53    +120ms  ID------   #4  default")
     assert lines[3].startswith("│ ○  23:59:53      +41s  ID------   #1  other")
 
