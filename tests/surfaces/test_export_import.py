@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 
@@ -240,6 +241,41 @@ def test_a_daily_import_moves_the_branch_along_and_undo_takes_it_back(days):
     assert b"import that moved branch 'main' from #2 to #3" in listed
     run(days, "undo", store="b.db")
     assert heads(days) == {"main": "step 1"}
+
+
+def last_lines(done):
+    return [each for each in done.stderr.decode().splitlines() if each.startswith("Undo: ")]
+
+
+def test_the_last_lines_take_an_import_back(days):
+    lines = last_lines(run(days, "import", "g0.json", store="b.db"))
+    assert lines == ["Undo: holdfast forget --store b.db --session default"]
+    assert last_lines(run(days, "import", "g1.json", "--dry-run", store="b.db")) == []
+    lines = last_lines(run(days, "import", "g1.json", store="b.db"))
+    assert lines == ["Undo: holdfast branch --store b.db --session default --delete main-1 --force"]
+    run(days, *shlex.split(lines[0])[2:], "--yes", store="b.db")
+    assert heads(days) == {"main": "step 0"}
+    lines = last_lines(run(days, "import", "g2.json", "--advance", store="b.db"))
+    assert lines == ["Undo: holdfast undo --store b.db --session default"]
+    run(days, "undo", store="b.db")
+    assert heads(days) == {"main": "step 0"}
+    assert last_lines(run(days, "import", "g2.json", store="b.db")) == []
+    assert run(days, "import", "g0.json", "--json", store="c.db").stderr == b""
+
+
+def test_what_comes_after_its_children_without_a_branch_can_be_forgotten(home):
+    with holdfast.open(home / "plain.db") as store:
+        session = store.session()
+        for step in range(2):
+            session.save({"step": step})
+        session.export("@", home / "newest.json")
+        session.export(path=home / "all.jsonl", session=True)
+    run(home, "import", "newest.json", store="b.db")
+    done = run(home, "import", "all.jsonl", store="b.db")
+    assert (fields(done)["branches"], fields(done)["cut_off"]) == ("", "1")
+    assert last_lines(done)[0].startswith(
+        "Undo: holdfast forget --store b.db --session default REF, for each"
+    )
 
 
 def test_where_a_branch_could_have_moved_a_line_names_the_option(days):

@@ -15,6 +15,7 @@ from holdfast.cli._planning import dry_run_option, say_dry_run, say_plan
 from holdfast.cli._progress import progress
 from holdfast.cli._render import document
 from holdfast.cli._settings import Settings, pass_settings
+from holdfast.cli._unimporting import say_way_back
 
 if TYPE_CHECKING:
     from holdfast import ImportReport
@@ -23,9 +24,11 @@ HELP = """Take in checkpoints from a file or a folder that holdfast export wrote
 
 Everything is verified before anything is written: a file that was changed is refused, and then nothing is imported.
 Checkpoints come with the ids, keys, tags and lineage they had. What is there already is left alone, so the same command
-can be run again, and the files of one import may come in any order. No branch that is there moves: what is new gets its
-own branch, main-1 if main is taken. With --advance, a branch moves forward where what came in goes on from its head;
-holdfast undo brings it back. The store is made if it is not there.
+can be run again, and the files of one import may come in any order; folders in a folder are not searched.
+
+No branch that is there moves: a head that is new gets its own branch, main-1 if main is taken. With --advance, a branch
+moves forward where what came in goes on from its head. The last lines say how to take the import back. The store is
+made if it is not there.
 
 Files of another program ({"version": "0.0.1", "id": ..., "snapshot": ...}) are taken in with their id as the key, into
 the session that --session names.
@@ -65,6 +68,8 @@ def command(settings: Settings, path: str, *, advance: bool, dry_run: bool) -> N
         _say_heads(settings, report, advance=advance)
     if dry_run and not settings.json:
         say_dry_run(settings)
+    elif not dry_run:
+        say_way_back(settings, report)
 
 
 def _look_at(read: Any) -> None:

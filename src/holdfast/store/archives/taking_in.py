@@ -35,8 +35,8 @@ class ArchiveStore:
         only where the process is killed may some sessions be there whole, and others not, and then the same import
         brings the rest. Checkpoints keep their ids, keys, tags and lineage; those that are there already are left
         alone, so that it can be run again. The files of one import may come in any order; what came before something
-        that it was made from stays the beginning of its line (`cut_off`). No branch that is there moves: what is new
-        gets the branch that it was on if that name is free, and `main-1` or the like if not.
+        that it was made from stays the beginning of its line (`cut_off`). No branch that is there moves: a head that is
+        new gets the branch that it was on if that name is free, and `main-1` or the like if not.
 
         With `advance`, a branch that is there moves forward where what came in on a branch of its name goes on from its
         head, in the transaction of the rows; `undo` brings the head back. Where the lines have parted, because somebody
