@@ -2,5 +2,5 @@
 
 `writing` and `exporting` make them; `sources`, `parsing`, `envelope` and `reading` read and verify them; `planning`
 works out what they mean for a store, and `bringing` writes that, as `importing` tells them; `keeping` writes one beside
-each checkpoint of a Session. What is read is hostile until it is proven: everything is checked before anything is written.
+each checkpoint of a Session. What is read is hostile until it is proven: all is checked before anything is written.
 """
