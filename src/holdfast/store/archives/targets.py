@@ -95,7 +95,7 @@ def _check_folder(path: Path, given: str) -> None:
     if path.exists() and not path.is_dir():
         raise bad(
             f"{given} ends as a folder does, and {path} is a file",
-            "leave out what it ends with, or name a folder",
+            f"leave the {given[-1]} out, or name a folder",
         )
 
 
