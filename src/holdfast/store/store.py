@@ -14,30 +14,26 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakSet
 
-from holdfast.errors import ErrorCode, InvalidInputError
 from holdfast.history import jsontext
 from holdfast.history.checkpoint import Checkpoint, moment
 from holdfast.objects.registry import C, Upgrade
 from holdfast.record import Record
 from holdfast.storage.ports import Backend, Reader
 from holdfast.storage.records import Query, SessionRow, StoreStats
-from holdfast.store.archives.taking_in import ArchiveStore
 from holdfast.store.composition import compose, system_clock
 from holdfast.store.draft import check_status, check_step, check_trigger
+from holdfast.store.filters import check_checkpoint, check_filters, microseconds
 from holdfast.store.place import session_of
-from holdfast.store.session import Ref, Session, check_limit
+from holdfast.store.session import Session, check_limit
+from holdfast.store.tending import TendedStore
 
 if TYPE_CHECKING:
     from holdfast.history.keep import Keep
     from holdfast.objects.diffing.diff import Diff
-    from holdfast.store.collecting import GcReport
     from holdfast.store.copying import CopyReport
     from holdfast.store.figures import MetricsSnapshot
-    from holdfast.store.forgetting import ForgetReport
     from holdfast.store.leases import HeldLease, OnLost
     from holdfast.store.loading import StatePages
-    from holdfast.store.repairing import RepairReport
-    from holdfast.store.verifying import VerifyReport
     from holdfast.store.watching import Watch
 
 
@@ -54,7 +50,7 @@ class SessionInfo(Record):
     """The branch that people are on: the one that commands use where none is named."""
 
 
-class Store(ArchiveStore):
+class Store(TendedStore):
     """A place that keeps checkpoints; made by `holdfast.open`, or around a backend of your own.
 
     Args:
@@ -200,7 +196,7 @@ class Store(ArchiveStore):
 
     def current_branch(self, session: str = "default") -> str:
         """Return the branch that people are on in a session, as `switch(name, remember=True)` set it; else `main`."""
-        _check_filters(session=session)
+        check_filters(session=session)
         with self._reader() as reader:
             row = reader.session(session)
         return "main" if row is None else row.current
@@ -262,8 +258,8 @@ class Store(ArchiveStore):
             before: Only what came before this one: the last of a page gives the next page.
             limit: At most so many.
         """
-        _check_filters(session=session, branch=branch, agent=agent, project=project, tag=tag, key=key)
-        _check_checkpoint("before", before, "pass a Checkpoint: the last one of the page before")
+        check_filters(session=session, branch=branch, agent=agent, project=project, tag=tag, key=key)
+        check_checkpoint("before", before, "pass a Checkpoint: the last one of the page before")
         query = Query(
             session=session,
             branch=branch,
@@ -274,8 +270,8 @@ class Store(ArchiveStore):
             trigger=None if trigger is None else check_trigger(trigger),
             step=check_step(step),
             key=key,
-            since=None if since is None else _microseconds(since, "since", self._parts.clock()),
-            until=None if until is None else _microseconds(until, "until", self._parts.clock(), end=True),
+            since=None if since is None else microseconds(since, "since", self._parts.clock()),
+            until=None if until is None else microseconds(until, "until", self._parts.clock(), end=True),
             metadata=jsontext.conditions(metadata),
             before_position=None if before is None else before.position,
             limit=check_limit(limit),
@@ -361,109 +357,6 @@ class Store(ArchiveStore):
 
         return copy_session(self._backend, source, target, now=self._parts.clock())
 
-    def gc(
-        self,
-        *,
-        keep_days: float = 14,
-        dry_run: bool = False,
-        progress: Callable[[str, int], None] | None = None,
-    ) -> GcReport:
-        """Remove for good what was deleted or pruned, and free the room that nothing needs any more.
-
-        Safe beside running writers. What was removed longer ago than `keep_days` cannot be brought back by undo
-        afterwards. With `dry_run` nothing is changed, and the report says what would be.
-
-        Args:
-            keep_days: Removed checkpoints stay for so long; 0 removes all of them now.
-            dry_run: Only say what would go.
-            progress: Called now and then with what is being done, and how many of it are done.
-
-        Raises:
-            IntegrityError: A checkpoint is damaged; no chunk is removed then.
-        """
-        from holdfast.store.collecting import collect_garbage
-
-        now = self._parts.clock()
-        return collect_garbage(
-            self._backend, now=now, keep_days=keep_days, dry_run=dry_run, progress=progress
-        )
-
-    def forget(self, session: str, *refs: Ref, dry_run: bool = False, clean: bool = True) -> ForgetReport:
-        """Erase a session, or some of its checkpoints, at once and for good; there is no undo.
-
-        The rows, the session's operation log and every chunk that nothing else needs go, and the files of the store
-        are written anew without them. What other checkpoints hold too stays with those.
-
-        Args:
-            session: The session.
-            refs: Its checkpoints, removed ones by their whole id; all of the session if none is given.
-            dry_run: Only say what would go.
-            clean: False ends it with the rows and the log, which takes no longer than any other change, and no other
-                rights: nobody can load what is forgotten, and its bytes are freed by the next gc.
-
-        Raises:
-            NotFoundError: There is no such session or checkpoint.
-            BackendError: Somebody still reads an older moment of the store; what is forgotten is gone for every
-                reader, and calling it again for anything cleans the files.
-        """
-        _check_filters(session=session)
-        from holdfast.store.forgetting import forget
-
-        now = self._parts.clock()
-        try:
-            report = forget(self._backend, session, refs, now=now, dry_run=dry_run, clean=clean)
-        finally:
-            if not dry_run:
-                # Whatever came of it: what is forgotten does not stay at hand. Not before it is gone, or somebody
-                # might load it once more.
-                self._parts.at_hand.clear()
-        if not dry_run:
-            self._parts.metrics.removed(session, "forget", count=report.checkpoints)
-        return report
-
-    def verify(
-        self,
-        *,
-        quick: bool = False,
-        session: str | None = None,
-        progress: Callable[[str, int], None] | None = None,
-    ) -> VerifyReport:
-        """Check that everything in the store is as it was written, and name each checkpoint that cannot be loaded.
-
-        Damage does not end it: it is in the report. Safe beside running writers.
-
-        Args:
-            quick: Leave out the states: rows, ids, links, heads and logs are checked, and no chunk is read.
-            session: Of this session only.
-            progress: Called now and then with what is being done, and how many of it are done.
-        """
-        _check_filters(session=session)
-        from holdfast.store.verifying import verify
-
-        return verify(self._backend, quick=quick, session=session, progress=progress)
-
-    def repair(
-        self, *, dry_run: bool = False, progress: Callable[[str, int], None] | None = None
-    ) -> RepairReport:
-        """Put what is whole of a damaged store in its place, and keep what was there in a file beside it.
-
-        Checkpoints that are whole stay as they are, with their ids and numbers. Those that are not are left out and
-        named; history leads past them. A store that is whole is left alone. Others may have the store open meanwhile;
-        writers wait.
-
-        Args:
-            dry_run: Only say what would be done.
-            progress: Called now and then with what is being done, and how many of it are done.
-
-        Raises:
-            IntegrityError: The first page of the file cannot be read: nothing can be put in its place.
-            UnsupportedError: This kind of store cannot be repaired.
-            BackendError: There is no room for the new store beside the old one, or another writer holds it.
-        """
-        from holdfast.store.repairing import repair
-
-        return repair(self._backend, now=self._parts.clock(), dry_run=dry_run, progress=progress)
-
     def stats(self) -> StoreStats:
         """Count what is in the store."""
         with self._reader() as reader:
@@ -490,12 +383,6 @@ class Store(ArchiveStore):
         from holdfast.store.figures import collector
 
         return collector(self._parts.metrics)
-
-    def backup(self, path: str | Path) -> Path:
-        """Write a consistent copy of the whole store to a new file, beside running writers; return its path."""
-        target = Path(path)
-        self._backend.backup(target)
-        return target
 
     def copy_to(
         self,
@@ -558,8 +445,8 @@ class Store(ArchiveStore):
     def _pages(self, after: Checkpoint | None, session: str | None) -> Watch:
         from holdfast.store.watching import Watch
 
-        _check_filters(session=session)
-        _check_checkpoint("after", after, "pass a Checkpoint: the last one that was seen")
+        check_filters(session=session)
+        check_checkpoint("after", after, "pass a Checkpoint: the last one that was seen")
         return Watch(self._backend, after=after, session=session)
 
     def _state_pages(self, checkpoints: Iterable[Checkpoint]) -> StatePages:
@@ -572,27 +459,3 @@ class Store(ArchiveStore):
 
     def __repr__(self) -> str:
         return f"<Store {self.url}>"
-
-
-def _check_filters(**filters: object) -> None:
-    for name, value in filters.items():
-        if value is not None and type(value) is not str:
-            raise _bad_filter(name, value, f"pass {name} as a str")
-
-
-def _check_checkpoint(name: str, value: object, hint: str) -> None:
-    if value is not None and not isinstance(value, Checkpoint):
-        raise _bad_filter(name, value, hint)
-
-
-def _bad_filter(name: str, value: object, hint: str) -> InvalidInputError:
-    return InvalidInputError(
-        f"{name} cannot be a {type(value).__name__}", code=ErrorCode.BAD_ARGUMENT, hint=hint, argument=name
-    )
-
-
-def _microseconds(when: datetime | str, name: str, now: int, *, end: bool = False) -> int:
-    # Only a search by time needs to read times.
-    from holdfast.history.times import to_microseconds
-
-    return to_microseconds(when, now=now, what=name, end=end)
