@@ -325,5 +325,19 @@ class RecoveryWarning(HoldfastWarning):
     """A load asked to recover: what was asked for is damaged, and an older checkpoint was served."""
 
 
+def shown(given: object) -> str:
+    """What was passed, for a message that refuses it: a plain value as it is, anything else by its type.
+
+    The inside of a container is never written: a state that was passed by mistake may be as deep as it likes.
+    """
+    if isinstance(given, str | bytes):
+        return repr(given[:100])
+    # The decimal digits of a huge int take long, and Python refuses past a limit.
+    if given is None or isinstance(given, float) or (isinstance(given, int) and given.bit_length() <= 128):
+        return repr(given)
+    name = type(given).__name__
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
+
+
 def _short(head: bytes | None) -> str:
     return head.hex()[:12] if head else "no checkpoint"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import ErrorCode, HoldfastError, NotFoundError
 from holdfast.settings.near import close_names, did_you_mean
+from holdfast.store.wording import quoted
 
 if TYPE_CHECKING:
     from holdfast import Checkpoint, Session
@@ -94,7 +95,7 @@ def _typed(path: str) -> str:
 
 
 def _step(name: str) -> str:
-    return f".{name}" if re.fullmatch(r"[A-Za-z_]\w*", name) else f"[{name!r}]"
+    return f".{name}" if re.fullmatch(r"[A-Za-z_]\w*", name) else quoted(name)
 
 
 def _data(value: Any) -> Any:

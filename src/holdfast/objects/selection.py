@@ -2,6 +2,8 @@
 
     path  = [ name ] { "." name | "[" number "]" | "[" [start] ":" [stop] "]" | "['" text "']" }
 
+`spelling.py` says how any text stands in quotes.
+
 The way goes down the tree as far as there are nodes. Of a list only the runs that hold the wanted items are read, of a
 dict the runs up to the one that has the key. From where the value stands whole, it is decoded, and the rest of the way
 is taken in Python.
@@ -16,13 +18,14 @@ from typing import Any, Final
 
 import ormsgpack
 
-from holdfast.errors import ErrorCode, InvalidInputError, NotFoundError
+from holdfast.errors import ErrorCode, InvalidInputError, NotFoundError, shown
 from holdfast.objects import nodes, path, wire
 from holdfast.objects.codec import decode_value
 from holdfast.objects.joining import join_node, not_a_state, open_root
 from holdfast.objects.nodes import Entry, MalformedNodeError, Node, Parts
 from holdfast.objects.opaque import Opaque
 from holdfast.objects.registry import TypeRegistry
+from holdfast.objects.spelling import QUOTED
 from holdfast.objects.verified import Read, read_chunk, read_chunks
 from holdfast.record import Record
 from holdfast.storage.records import ChunkHash
@@ -30,11 +33,11 @@ from holdfast.storage.records import ChunkHash
 Step = str | int | slice
 
 # Compiled by the first path that is read: most programs read none.
-_STEP: Final = r"""
+_STEP: Final = rf"""
       (?P<dot>\.)? (?P<name>[^.\[\]'"]+)
-    | \[ (?P<index>-?\d{1,18}) \]
-    | \[ (?P<start>-?\d{1,18})? : (?P<stop>-?\d{1,18})? \]
-    | \[ (?P<quote>['"]) (?P<text>.*?) (?P=quote) \]
+    | \[ (?P<index>-?\d{{1,18}}) \]
+    | \[ (?P<start>-?\d{{1,18}})? : (?P<stop>-?\d{{1,18}})? \]
+    | {QUOTED}
     """
 
 
@@ -44,20 +47,27 @@ def parse_path(text: str) -> list[Step]:
     Raises:
         InvalidInputError: It is none (`bad-path`).
     """
+    if not isinstance(text, str):
+        raise not_a_path(text)
     steps: list[Step] = []
     position = 0
     step = re.compile(_STEP, re.VERBOSE)
     while position < len(text):
         match = step.match(text, position)
         if match is None or (match["name"] and bool(match["dot"]) == (position == 0)):
-            raise InvalidInputError(
-                f"{text!r:.100} is not a path",
-                code=ErrorCode.BAD_PATH,
-                hint="write it like messages[-20:], beliefs.b7.confidence or notes['to do'][0]",
-            )
+            raise not_a_path(text)
         steps.append(_step(match))
         position = match.end()
     return steps
+
+
+def not_a_path(given: object) -> InvalidInputError:
+    """The error for what is no path: a text that cannot be read as one, or no text at all."""
+    return InvalidInputError(
+        f"{shown(given)} is not a path",
+        code=ErrorCode.BAD_PATH,
+        hint="write it like messages[-20:], beliefs.b7.confidence or notes['to do'][0]",
+    )
 
 
 def _step(match: re.Match[str]) -> Step:

@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from holdfast.objects.diffing.change import path_text
 from holdfast.objects.diffing.words import Lines, Mark, line_marks, word_marks
+from holdfast.objects.spelling import quoted
 
-__all__ = ["Lines", "Mark", "line_marks", "path_text", "word_marks"]
+__all__ = ["Lines", "Mark", "line_marks", "path_text", "quoted", "word_marks"]

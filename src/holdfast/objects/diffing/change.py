@@ -6,12 +6,12 @@ one. Values are kept as they are encoded, and decoded when somebody looks at the
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
 
 from holdfast.objects.codec import decode_value
 from holdfast.objects.registry import TypeRegistry
+from holdfast.objects.spelling import is_plain, quoted
 from holdfast.record import Record
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ StepKind = Literal["key", "index", "field", "member", "extra"]
 
 T = TypeVar("T")
 
-_PLAIN_NAME: Final = r"[^\W\d][\w-]*"
 _NO_TYPES: Final = TypeRegistry()
 
 
@@ -246,11 +245,10 @@ def _texts(steps: Sequence[PathStep]) -> Iterator[str]:
             yield "{extra}"
         elif type(step.key) is not str or step.kind == "member":
             yield f"{{{short_text(step.key)}}}"
-        elif re.fullmatch(_PLAIN_NAME, step.key):
+        elif is_plain(step.key):
             yield f".{step.key}" if number else step.key
         else:
-            quote = '"' if "']" in step.key else "'"
-            yield f"[{quote}{step.key}{quote}]"
+            yield quoted(step.key)
 
 
 def short_text(value: Any, limit: int = 40) -> str:

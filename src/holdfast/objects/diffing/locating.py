@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import ormsgpack
 
 from holdfast.objects import nodes, wire
+from holdfast.objects.codec import encode_value
 from holdfast.objects.diffing.change import PathStep
 from holdfast.objects.diffing.encoded import (
     DICT,
@@ -22,10 +23,13 @@ from holdfast.objects.diffing.encoded import (
 )
 from holdfast.objects.diffing.stretches import Item, all_items, items_at_hand, items_between
 from holdfast.objects.joining import join_node
+from holdfast.objects.registry import TypeRegistry
 from holdfast.objects.selection import Step as AskedStep
 from holdfast.objects.tagged import VALUE
 from holdfast.objects.verified import Read
 from holdfast.record import Record
+
+_NO_TYPES: Final = TypeRegistry()
 
 
 class Taken(Record):
@@ -124,12 +128,12 @@ def _as_list(items: list[Item], read: Read) -> Encoded:
     return Encoded(wire.array_header(len(values)) + b"".join(values))
 
 
-def _packed(text: str) -> bytes | None:
+def _packed(text: str) -> bytes:
     try:
         return ormsgpack.packb(text)
     except TypeError:
-        # Half a surrogate pair: written another way, and a path cannot name it.
-        return None
+        # Half a surrogate pair: such a text is stored in another form.
+        return encode_value(text, _NO_TYPES)
 
 
 def _slice_text(step: slice) -> Any:

@@ -16,14 +16,15 @@ from holdfast.objects.diffing.change import PathStep, path_text
 from holdfast.objects.diffing.encoded import DICT, LIST, PAIRS, RECORD, Opened, Value
 from holdfast.objects.merging.opening import Opening
 from holdfast.objects.registry import TypeRegistry
+from holdfast.objects.spelling import QUOTED
 from holdfast.record import Record
 
 _STEP: Final = re.compile(
-    r"""
-      (?P<dot>\.)? (?P<name>[^.\[\]{}'"]+)
-    | \[ (?P<quote>['"]) (?P<text>.*?) (?P=quote) \]
+    rf"""
+      (?P<dot>\.)? (?P<name>[^.\[\]{{}}'"]+)
+    | {QUOTED}
     | \[ (?P<index>[^\[\]'"]*) \]
-    | (?P<other>\{ .*? \}) (?=[.\[{]|$)
+    | (?P<other>\{{ .*? \}}) (?=[.\[{{]|$)
     """,
     re.VERBOSE | re.DOTALL,
 )
