@@ -28,7 +28,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Literal, NoReturn
 
-from holdfast.errors import ErrorCode, InvalidInputError, NotFoundError
+from holdfast.errors import ErrorCode, InvalidInputError, NotFoundError, shown
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.history.heads import find_head, get_head, missing_head
 from holdfast.history.names import check_branch, check_key, check_tags
@@ -277,10 +277,9 @@ def _missing(reader: Reader, session: str, ref: Ref) -> NoReturn:
 
 
 def _not_a_ref(text: object) -> InvalidInputError:
-    shown = text if isinstance(text, str) else type(text).__name__
     hint = "use @, @~3, a branch, tag:NAME, #42, key:TEXT, @{2 hours ago}, or four or more digits of an id"
     if isinstance(text, str) and ".." in text:
         hint = "this is a range, and one checkpoint is wanted: name one end of it"
     elif isinstance(text, str) and "{" in text:
         hint = "a time in braces is written @{2 hours ago}, main@{yesterday 17:00} or tag:NAME@{2026-11-15}"
-    return InvalidInputError(f"{shown!r:.100} is not a ref", code=ErrorCode.BAD_REF, hint=hint)
+    return InvalidInputError(f"{shown(text)} is not a ref", code=ErrorCode.BAD_REF, hint=hint)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from holdfast.errors import ErrorCode, HoldfastError, InvalidInputError, NotFoundError
+from holdfast.errors import ErrorCode, HoldfastError, NotFoundError
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.objects.registry import TypeRegistry
-from holdfast.objects.selection import missing, parse_path, select_part
+from holdfast.objects.selection import missing, not_a_path, parse_path, select_part
 from holdfast.storage.ports import Reader
 from holdfast.storage.records import CheckpointId, CheckpointRow
 from holdfast.store.place import Place
@@ -118,11 +118,7 @@ def _changes(
 
 def _checked(path: object) -> str:
     if not isinstance(path, str) or not path:
-        raise InvalidInputError(
-            f"{path!r:.100} is not a path",
-            code=ErrorCode.BAD_PATH,
-            hint="write it like score, messages[-1].role or notes['to do'][0]",
-        )
+        raise not_a_path(path)
     return path
 
 

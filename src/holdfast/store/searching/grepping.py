@@ -36,7 +36,7 @@ def grep(
     limit: int | None = None,
 ) -> Findings[GrepMatch]:
     """Texts that match; see `Session.grep`. What is wrong with the call is raised at once."""
-    steps = parse_path(path) if path else []
+    steps = [] if path is None else parse_path(path)
     notes = Notes()
     search = _StateSearch(Line(place, ref), pattern, steps, notes)
     return Findings(islice(_matches(search, notes, path, new=new), limit), notes)

@@ -280,3 +280,43 @@ def test_branches_are_walked_as_log_does(session):
     assert seqs(aside.history_of("v")) == [6, 2, 1]
     assert seqs(session.history_of("v")) == [4, 3, 2, 1]
     assert next(session.history_of("v", "aside")).value == 7
+
+
+@pytest.mark.parametrize(("path", "shown"), [(5, "5"), (["n"], "a list"), (b"n", "b'n'"), ({}, "a dict")])
+def test_what_is_no_text_is_no_path_to_anybody(session, path, shown):
+    session.save({"n": 1})
+    session.save({"n": 2})
+
+    for look in (
+        lambda: session.load(path=path),
+        lambda: session.diff(path=path),
+        lambda: session.bisect("n > 1", path=path),
+        lambda: session.grep("n", path=path),
+        lambda: session.blame(path),
+        lambda: session.history_of(path),
+    ):
+        with pytest.raises(holdfast.InvalidInputError) as caught:
+            look()
+        assert caught.value.code is ErrorCode.BAD_PATH
+        assert str(caught.value) == f"{shown} is not a path"
+
+
+def test_a_path_as_deep_as_a_state_is_refused_in_one_line(session):
+    session.save({"n": 1})
+    deep: list[object] = []
+    for _ in range(100_000):
+        deep = [deep]
+
+    with pytest.raises(holdfast.InvalidInputError, match="a list is not a path"):
+        session.load(path=deep)
+
+
+@pytest.mark.parametrize(("ref", "shown"), [(5, "5"), (None, "None"), (2.5, "2.5"), ({"n": 1}, "a dict")])
+def test_what_is_no_ref_is_named_as_it_is(session, ref, shown):
+    session.save({"n": 1})
+
+    for look in (session.diff, session.merge, session.load):
+        with pytest.raises(holdfast.InvalidInputError) as caught:
+            look(ref)
+        assert caught.value.code is ErrorCode.BAD_REF
+        assert str(caught.value) == f"{shown} is not a ref"
