@@ -9,19 +9,23 @@ from typing import Final
 
 from holdfast.errors import InvalidInputError
 from holdfast.history.checkpoint import Checkpoint
-from holdfast.objects.diffing.change import path_text
+from holdfast.objects.diffing.change import Change, path_text
 from holdfast.objects.diffing.locating import locate
-from holdfast.objects.selection import Step, parse_path
+from holdfast.objects.diffing.states import changes_of_roots
+from holdfast.objects.registry import TypeRegistry
+from holdfast.objects.selection import parse_path
 from holdfast.storage.ports import Reader
 from holdfast.storage.records import ChunkHash
 from holdfast.store.place import Place
 from holdfast.store.searching.chunks import open_state, reading_state
 from holdfast.store.searching.findings import OF_ONE_STATE, Findings, Notes
 from holdfast.store.searching.line import Line, Stop, read_stops
+from holdfast.store.searching.occurrences import came_in
 from holdfast.store.searching.patterns import Pattern
 from holdfast.store.searching.reports import GrepMatch
 from holdfast.store.searching.texts import Found, Group, Groups, TextSearch
 
+_NO_TYPES: Final = TypeRegistry()
 _REMEMBERED: Final = 8
 """States whose finds are at hand: the one before is asked for twice, and restores bring back recent ones."""
 
@@ -36,9 +40,10 @@ def grep(
     limit: int | None = None,
 ) -> Findings[GrepMatch]:
     """Texts that match; see `Session.grep`. What is wrong with the call is raised at once."""
-    steps = [] if path is None else parse_path(path)
+    if path is not None:
+        parse_path(path)
     notes = Notes()
-    search = _StateSearch(Line(place, ref), pattern, steps, notes)
+    search = _StateSearch(Line(place, ref), pattern, path, notes)
     return Findings(islice(_matches(search, notes, path, new=new), limit), notes)
 
 
@@ -53,7 +58,7 @@ def _matches(search: _StateSearch, notes: Notes, path: str | None, *, new: bool)
         if finds is None:
             continue
         readable = True
-        found = _unseen(finds, _before(search, position)) if new and finds else _placed(finds)
+        found = _brought(search, stop, finds, position) if new and finds else _placed(finds)
         if found:
             checkpoint = line.checkpoint(stop)
             for each in found:
@@ -65,29 +70,39 @@ def _matches(search: _StateSearch, notes: Notes, path: str | None, *, new: bool)
         notes.add(f"there is no {path} in any state that was searched")
 
 
-def _before(search: _StateSearch, position: int) -> Groups:
-    """What matches in the next older state that can be read, from a position on."""
+def _brought(search: _StateSearch, stop: Stop, finds: Groups, position: int) -> list[Found]:
+    """What matches in a state and did not in the one before, which is at a position or older."""
+    before = _before(search, position)
+    if before is None:
+        return _placed(finds)
+    kept, gone = _unseen(finds, before[1])
+    # Only where a text with a match went away can one of these be that text in another form.
+    return search.came_in(kept, before[0], stop) if kept and gone else kept
+
+
+def _before(search: _StateSearch, position: int) -> tuple[Stop, Groups] | None:
+    """The next older state that can be read, from a position on, and what matches in it."""
     while (stop := search.line.at(position)) is not None:
         finds = search.finds(stop)
         if finds is not None:
-            return finds
+            return stop, finds
         position += 1
-    return ()
+    return None
 
 
 def _placed(groups: Iterable[Group]) -> list[Found]:
     return [each for group in groups for each in group.placed()]
 
 
-def _unseen(groups: Groups, before: Groups) -> list[Found]:
-    """Those that the state before does not have, wherever in it: an item that moved is not new."""
+def _unseen(groups: Groups, before: Groups) -> tuple[list[Found], bool]:
+    """Those that the state before does not have, wherever in it: what moved is not new. And whether some of it went."""
     had = Counter(each.mark for group in _without(before, groups) for each in group.finds)
     kept = []
     for each in _placed(_without(groups, before)):
         had[each.mark] -= 1
         if had[each.mark] < 0:
             kept.append(each)
-    return kept
+    return kept, any(left > 0 for left in had.values())
 
 
 def _without(groups: Groups, others: Groups) -> list[Group]:
@@ -105,10 +120,12 @@ def _without(groups: Groups, others: Groups) -> list[Group]:
 class _StateSearch:
     """What matches in a state, or in the part of it at a path."""
 
-    def __init__(self, line: Line, pattern: Pattern, steps: list[Step], notes: Notes) -> None:
+    def __init__(self, line: Line, pattern: Pattern, path: str | None, notes: Notes) -> None:
         self.line = line
-        self._steps = steps
+        self._path = path
+        self._steps = [] if path is None else parse_path(path)
         self._notes = notes
+        self._pattern = pattern
         self._search = TextSearch(pattern)
         self._finds: dict[ChunkHash, Groups] = {}
         self._damaged: set[ChunkHash] = set()
@@ -129,6 +146,20 @@ class _StateSearch:
             if len(self._finds) > _REMEMBERED:
                 del self._finds[next(iter(self._finds))]
         return self._finds[stop.root]
+
+    def came_in(self, found: list[Found], old: Stop, new: Stop) -> list[Found]:
+        """Those that came in from one state to the next, of which texts that were edited are told apart."""
+
+        def work(reader: Reader) -> list[Change]:
+            roots = old.root, new.root
+            return changes_of_roots(*roots, reader.chunks, _NO_TYPES, path=self._path, whole=True)
+
+        try:
+            changes = read_stops(self.line, [old, new], work)
+        except OF_ONE_STATE:
+            # Damaged since it was searched: that a text is told once too often loses nothing.
+            return found
+        return list(came_in(found, changes, self._pattern))
 
     def _found(self, stop: Stop) -> Groups:
         def work(reader: Reader) -> Groups:

@@ -8,7 +8,8 @@ a second on one text is refused, with the place where that happened.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from time import monotonic
 from typing import Any, Final
 
 from holdfast.errors import ErrorCode, InvalidInputError, UnsupportedError
@@ -25,28 +26,42 @@ class Pattern:
 
     Attributes:
         needle: Bytes that are in every encoded text that matches; None where that cannot be said.
-        find: Where a text matches first; None where it does not.
+        every: Where a text matches, from its beginning to its end.
     """
 
     def __init__(self, text: str, *, regex: bool, ignore_case: bool) -> None:
         self.text = _checked(text)
         self.needle: bytes | None = None
-        self.find: Callable[[str], Span | None]
+        self.every: Callable[[str], Iterator[Span]]
+        self._ignore_case = ignore_case
         if regex:
-            self.find = _bounded(self.text, ignore_case=ignore_case)
+            self.every = _bounded(self.text, ignore_case=ignore_case)
         elif ignore_case:
-            self.find = _spans(re.compile(re.escape(text), re.IGNORECASE).search)
+            compiled = re.compile(re.escape(text), re.IGNORECASE)
+            self.every = lambda searched: (found.span() for found in compiled.finditer(searched))
         else:
             self.needle = text.encode("utf-8", "surrogatepass")
-            self.find = self._plainly
+            self.every = self._plainly
+
+    def find(self, text: str) -> Span | None:
+        """Where a text matches first; None where it does not."""
+        return next(self.every(text), None)
+
+    def word(self, text: str, span: Span) -> str:
+        """What was matched there: the same for matches that are the same to this pattern."""
+        matched = text[slice(*span)]
+        return matched.casefold() if self._ignore_case else matched
 
     def absent(self, data: bytes) -> bool:
         """Whether no text in these encoded bytes can match; False where that is not known."""
         return self.needle is not None and self.needle not in data
 
-    def _plainly(self, text: str) -> Span | None:
+    def _plainly(self, text: str) -> Iterator[Span]:
+        size = len(self.text)
         at = text.find(self.text)
-        return None if at < 0 else (at, at + len(self.text))
+        while at >= 0:
+            yield at, at + size
+            at = text.find(self.text, at + size)
 
 
 def _checked(text: object) -> str:
@@ -62,15 +77,7 @@ def _checked(text: object) -> str:
     )
 
 
-def _spans(search: Callable[[str], re.Match[str] | None]) -> Callable[[str], Span | None]:
-    def find(text: str) -> Span | None:
-        found = search(text)
-        return None if found is None else found.span()
-
-    return find
-
-
-def _bounded(pattern: str, *, ignore_case: bool) -> Callable[[str], Span | None]:
+def _bounded(pattern: str, *, ignore_case: bool) -> Callable[[str], Iterator[Span]]:
     library = _library()
     try:
         compiled = library.compile(pattern, library.IGNORECASE if ignore_case else 0)
@@ -85,9 +92,9 @@ def _bounded(pattern: str, *, ignore_case: bool) -> Callable[[str], Span | None]
             position=at,
         ) from error
 
-    def find(text: str) -> Span | None:
+    def every(text: str) -> Iterator[Span]:
         try:
-            found = compiled.search(text, timeout=_SECONDS)
+            yield from _in_time(compiled.finditer(text, timeout=_SECONDS))
         except TimeoutError as error:
             raise InvalidInputError(
                 f"the pattern {pattern!r:.100} takes more than {_SECONDS:g} s on a text of {len(text):,} characters",
@@ -95,9 +102,17 @@ def _bounded(pattern: str, *, ignore_case: bool) -> Callable[[str], Span | None]
                 hint="write it without repeats inside repeats, such as (a+)+, or look for words as they are",
                 pattern=pattern,
             ) from error
-        return None if found is None else found.span()
 
-    return find
+    return every
+
+
+def _in_time(matches: Iterable[Any]) -> Iterator[Span]:
+    # The library gives each match its time anew; here all matches in one text have it together.
+    last = monotonic() + _SECONDS
+    for found in matches:
+        yield found.span()
+        if monotonic() > last:
+            raise TimeoutError
 
 
 def _library() -> Any:

@@ -176,7 +176,7 @@ class TextSearch:
         for place, text in _texts(decode_value(data, _NO_TYPES)):
             span = self._pattern.find(text)
             if span is not None:
-                found.append(_shown(text, span, place))
+                found.append(found_at(text, span, _steps(place)))
         return tuple(found)
 
     def _remember(self, known: tuple[ChunkHash | bytes, int, int], finds: Groups) -> None:
@@ -222,15 +222,20 @@ def _items(value: Any) -> Iterator[tuple[PathStep, Any]]:
             yield PathStep("member", item), item
 
 
-def _shown(text: str, span: Span, at: _At | None) -> Found:
+def _steps(at: _At | None) -> tuple[PathStep, ...]:
     steps: list[PathStep] = []
     while at is not None:
         steps.append(at.step)
         at = at.holder
+    return tuple(reversed(steps))
+
+
+def found_at(text: str, span: Span, steps: tuple[PathStep, ...]) -> Found:
+    """A match with what is around it."""
     start, stop = span
     first, last = max(0, start - _AROUND), min(stop, start + _LONGEST_SHOWN)
     part = text[first : last + _AROUND]
-    return Found(tuple(reversed(steps)), part, start - first, last - first, start, hash(text))
+    return Found(steps, part, start - first, last - first, start, hash(text))
 
 
 def _grouped(finds: _Finds) -> Groups:

@@ -143,7 +143,8 @@ class SessionSearching(SessionIdentity):
             regex: The pattern is a regular expression; needs `holdfast[query]`. One that takes more than a second on
                 a text is refused then.
             ignore_case: Capital and small letters are the same.
-            new: Only where a text came in: the state before does not have it, wherever in it.
+            new: Only where a match came in: the state before does not have the text, wherever in it; or it has the text
+                as it was before an edit, with fewer of these matches.
             limit: At most so many matches.
 
         Raises:

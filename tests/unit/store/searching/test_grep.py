@@ -59,6 +59,58 @@ def test_new_shows_where_a_text_came_in_wherever_it_moves(session):
     assert found(session.grep("needle", new=True)) == [(5, "m[1]"), (3, "m[2]"), (1, "m[0]")]
 
 
+def test_new_shows_a_text_that_grows_where_a_match_came_in(session):
+    text = ""
+    for step, more in enumerate(["begin. ", "go on. ", "see the wiki. ", "read. ", "the end. ", "bye. "], 1):
+        text += more
+        session.save({"notes": text, "step": step})
+
+    (match,) = session.grep("the wiki", new=True)
+
+    assert (match.checkpoint.seq, match.path, match.offset) == (3, "notes", text.index("the wiki"))
+
+
+@pytest.mark.parametrize("size", [0, 40_000], ids=["short", "long"])
+def test_new_in_an_edited_text_is_what_it_has_more_often(session, size):
+    words = " ".join(f"w{n}" for n in range(size // 5))
+    for text in (
+        "a needle",
+        "a needle, b",
+        "0: a needle, b",
+        "0: a needle, b, needle",
+        "0: needle, a needle, b, needle",
+        "a needle",
+        "needle x",
+    ):
+        session.save({"m": [{"id": 1, "t": words + text}]})
+
+    matches = list(session.grep("needle", new=True))
+
+    assert [(each.checkpoint.seq, each.offset - len(words)) for each in matches] == [(5, 3), (4, 16), (1, 2)]
+    assert matches[1].text[matches[1].start :] == "needle"
+
+
+def test_an_edited_text_is_known_by_its_id_where_it_moved(session):
+    session.save({"m": [{"id": 1, "t": "a needle"}]})
+    session.save({"m": [{"id": 0, "t": "none"}, {"id": 1, "t": "a needle, and more"}]})
+    session.save({"m": [{"id": 2, "t": "a needle, or two"}]})
+
+    assert found(session.grep("needle", new=True)) == [(3, "m[0].t"), (1, "m[0].t")]
+    assert found(session.grep("needle", path="m", new=True)) == [(3, "m[0].t"), (1, "m[0].t")]
+    assert found(session.grep("needle", path="m[-1:]", new=True)) == [(3, "m[-1:][0].t"), (1, "m[-1:][0].t")]
+
+
+def test_new_knows_one_match_of_an_expression_from_another(session):
+    pytest.importorskip("regex")
+    for text in ("error 1", "error 1, go on", "error 1, go on, error 2", "error 2", "Error 2"):
+        session.save({"log": text})
+
+    seen = [(each.checkpoint.seq, each.offset) for each in session.grep(r"error \d", regex=True, new=True)]
+    assert seen == [(3, 16), (1, 0)]
+    seen = session.grep(r"error \d", regex=True, ignore_case=True, new=True)
+    assert [each.checkpoint.seq for each in seen] == [3, 1]
+
+
 def test_each_chunk_is_read_and_searched_once():
     session, backend = counted_session()
     messages = [{"role": "user", "content": f"{n} " + "word " * 60} for n in range(2000)]
@@ -205,7 +257,7 @@ def test_what_two_states_share_is_not_put_together_to_find_what_is_new(session, 
     notes = [f"needle {number} {'x' * 200}" for number in range(2000)]
     session.save({"step": 0, "deep": {"notes": notes}})
     for step in (1, 2, 3):
-        session.save({"step": step, "deep": {"notes": [*notes, f"one more needle, {step}"]}})
+        session.save({"step": step, "deep": {"notes": [*notes, "needle " * step]}})
     placed = texts.Group.placed
     counts = []
 
