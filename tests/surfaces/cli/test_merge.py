@@ -298,3 +298,20 @@ def test_many_decisions_are_bounded_for_people_and_whole_for_programs(terminal, 
     assert max(map(len, lines)) <= 80
     assert len([line for line in lines if line.endswith("(edit/edit): theirs")]) == 20
     assert "and 10 more; --json has all of them" in lines
+
+
+def test_a_part_of_a_list_is_decided_by_its_own_rule_and_never_by_the_rest(run, store):
+    session = store.session("rows")
+    rows = [{"m": [{"id": 1, "x": side}]} for side in range(3)]
+    session.save(rows[0])
+    session.fork(name="other").save(rows[2])
+    session.save(rows[1])
+
+    refused = run("--session", "rows", "merge", "other", "--resolve", "m[-1]=theirs", "--ours")
+    assert refused.exit_code == 2
+    assert "'m[-1]' counts from the end of a list" in refused.stderr
+    assert "code: bad-path" in refused.stderr
+    assert session.load() == rows[1]
+
+    assert run("--session", "rows", "merge", "other", "--resolve", "m[0:1]=theirs", "--ours").exit_code == 0
+    assert session.load() == rows[2]

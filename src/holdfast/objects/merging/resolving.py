@@ -84,11 +84,11 @@ class Resolver:
     def unused(self, conflicts: Iterable[MergeConflict] = ()) -> list[Pattern]:
         """The plain paths that none of these conflicts is at, or in."""
         known = list(conflicts)
-        return [
-            pattern
-            for pattern, _ in self._rules
-            if pattern.is_plain and not any(pattern.fits(each.steps) for each in known)
-        ]
+        return [pattern for pattern in self.plain() if not any(pattern.fits(each.steps) for each in known)]
+
+    def plain(self) -> list[Pattern]:
+        """The paths that name something, of those that were to decide."""
+        return [pattern for pattern, _ in self._rules if pattern.is_plain]
 
     def _choice(self, conflict: MergeConflict) -> Choice:
         return next((choice for pattern, choice in self._rules if pattern.fits(conflict.steps)), None)

@@ -126,10 +126,11 @@ def _checked_rules(resolver: Resolver, merge: Merge, states: Sequence[Value], re
     unused = resolver.unused(conflicts)
     if conflicts:
         opening = Opening(read)
-        for pattern in unused:
-            around = next((each for each in conflicts if pattern.is_in_stretch(each.steps)), None)
+        for pattern in resolver.plain():
+            around = next((each for each in conflicts if pattern.is_part_of(each.steps)), None)
             if around is not None:
                 raise only_as_a_whole(pattern, around)
+        for pattern in unused:
             if not is_there(pattern, states, opening):
                 raise no_such_place(pattern, conflicts)
     return _texts(unused)

@@ -37,6 +37,7 @@ class SessionMerging(SessionIdentity):
             resolve: Who decides on conflicts: "ours", "theirs", a function that gets a `MergeConflict` and returns the
                 value (`ABSENT` for none, the conflict itself to leave it open), or a dict of these by path, in which
                 `*` is any step: `{"messages": "ours", "beliefs.*.confidence": lambda c: max(c.ours, c.theirs)}`.
+                Places in lists count from the beginning, as those of the conflicts do.
                 A path without a `*` that decided nothing is in `unused` of the report.
             message: What happened, for people; says what was merged unless given.
             dry_run: Work it out and write nothing.

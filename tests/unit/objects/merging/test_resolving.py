@@ -77,6 +77,11 @@ def test_a_function_may_take_something_away():
         ("l", ["l[1:2]"]),
         ("l[*]", ["l[1:2]"]),
         ("l[1:2]", ["l[1:2]"]),
+        ("l[0:3]", ["l[1:2]"]),
+        ("l[1:]", ["l[1:2]"]),
+        ("l[:]", ["l[1:2]"]),
+        ("l[3:3]", []),
+        ("l[3:]", []),
         ("['odd key']", ["['odd key']"]),
         ('["odd key"]', ["['odd key']"]),
         ("odd key", ["['odd key']"]),
@@ -97,7 +102,20 @@ def test_a_path_stands_for_what_is_there_and_in_it(pattern, decided):
 
 
 @pytest.mark.parametrize(
-    "wrong", ["x", "b.z", "b.x.deeper", "same.deeper[1]", "l[9]", "l[5:9]", "odd keys", "{1}"]
+    "wrong",
+    [
+        "x",
+        "b.z",
+        "b.x.deeper",
+        "same.deeper[1]",
+        "l[9]",
+        "l[5:9]",
+        "l[3:9]",
+        "l[2:1]",
+        "b[0:1]",
+        "odd keys",
+        "{1}",
+    ],
 )
 def test_a_path_that_is_nowhere_is_refused_and_the_conflicts_are_named(wrong):
     with pytest.raises(InvalidInputError) as caught:
@@ -136,11 +154,56 @@ def test_a_path_of_what_one_side_removed_is_somewhere():
     assert merged({"gone": "ours", "": "ours"}, *three).value == {"a": 2}
 
 
-@pytest.mark.parametrize("wrong", ["l[1]", "l[1].deeper"])
+@pytest.mark.parametrize("wrong", ["l[1]", "l[1].deeper", "l[1:2].deeper", "l[0:2].deeper"])
 def test_an_item_of_a_stretch_cannot_be_decided_on_alone(wrong):
     with pytest.raises(InvalidInputError, match=r"a part of the conflict at l\[1:2\]") as caught:
         merged({wrong: "ours", "": "theirs"})
     assert caught.value.hint == "resolve l[1:2], or the list that it is in"
+
+
+ROWS = [{"m": [{"id": row, "x": side} for row in range(3)]} for side in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "theirs"),
+    [
+        ("m[0:1]", [0]),
+        ("m[0:2].x", [0, 1]),
+        ("m[1:]", [1, 2]),
+        ("m[:1]", [0]),
+        ("m[:]", [0, 1, 2]),
+        ("m[02]", [2]),
+        ("m[0:2].*", [0, 1]),
+    ],
+)
+def test_a_slice_stands_for_each_item_in_it(pattern, theirs):
+    result = merged({pattern: "theirs", "": "ours"}, *ROWS)
+    assert [row["id"] for row in result.value["m"] if row["x"] == 2] == theirs
+    assert not result.conflicts
+
+
+def test_a_slice_with_nothing_like_it_in_any_item_is_refused():
+    with pytest.raises(InvalidInputError, match=r"no conflict at 'm\[0:2\]\.y'"):
+        merged({"m[0:2].y": "theirs", "": "ours"}, *ROWS)
+
+
+def test_a_slice_that_has_a_part_of_a_stretch_is_refused_whatever_else_it_decides():
+    between = (["b", "c"], ["our first", "second", "third"], ["theirs", "too"])
+    three = [{"l": [{"id": 1, "x": side}, *between[side], "z"]} for side in range(3)]
+    (item, stretch) = (each.path for each in merged(None, *three).conflicts)
+    assert (item, stretch) == ("l[0].x", "l[1:4]")
+    with pytest.raises(InvalidInputError, match=r"a part of the conflict at l\[1:4\]"):
+        merged({"l[0:2]": "theirs", "": "ours"}, *three)
+    assert merged({"l[0:4]": "theirs", "": "ours"}, *three).value == three[2]
+
+
+@pytest.mark.parametrize("path", ["m[-1]", "m[-1].x", "m[-2:]", "m[:-1]", "m[-2:-1].x"])
+@pytest.mark.parametrize("three", [ROWS, [ROWS[0]] * 3], ids=["conflicts", "none"])
+def test_a_place_counted_from_the_end_is_refused(path, three):
+    with pytest.raises(InvalidInputError, match="counts from the end of a list") as caught:
+        merged({path: "theirs", "": "ours"}, *three)
+    assert caught.value.code is ErrorCode.BAD_PATH
+    assert "counted from the beginning" in caught.value.hint
 
 
 def test_keys_of_any_type_and_fields_are_looked_for():
@@ -168,7 +231,7 @@ def test_what_is_no_way_to_decide_is_refused(wrong):
     assert caught.value.code is ErrorCode.BAD_ARGUMENT
 
 
-@pytest.mark.parametrize("wrong", ["a..b", ".a", "a[", "a]", "['x"])
+@pytest.mark.parametrize("wrong", ["a..b", ".a", "a[", "a]", "['x", "a[]", "a[x]", "a[1:2:3]"])
 def test_what_is_no_path_is_refused(wrong):
     with pytest.raises(InvalidInputError) as caught:
         merged({wrong: "ours"})
