@@ -94,16 +94,23 @@ def describe(error: BaseException) -> dict[str, Any]:
 
 
 def _usage(error: click.ClickException) -> dict[str, Any]:
-    from holdfast.cli._usage import in_plain_words
+    from holdfast.cli._usage import behind_dashes, in_plain_words
 
     ctx = error.ctx if isinstance(error, click.UsageError) else None
     message = in_plain_words(error, ctx)
     candidates = list(getattr(error, "candidates", ()))
+    called = ctx.command_path if ctx else "holdfast"
+    usual = f"{called} --help shows how it is called"
     if isinstance(error, click.NoSuchOption):
         params = ctx.command.get_params(ctx) if ctx else []
-        candidates = close_names(error.option_name, [name for param in params for name in param.opts])
-    called = ctx.command_path if ctx else "holdfast"
-    hint = getattr(error, "hint", "") or did_you_mean(candidates) or f"{called} --help shows how it is called"
+        text = behind_dashes(called, params)
+        if text and not error.option_name.startswith("--"):
+            # One letter is like any other: it is more likely the beginning of the text.
+            usual = text
+        else:
+            candidates = close_names(error.option_name, [name for param in params for name in param.opts])
+            usual = f"{usual}; {text}" if text else usual
+    hint = getattr(error, "hint", "") or did_you_mean(candidates) or usual
     if isinstance(error, click.MissingParameter) and error.param is not None and error.param.name == "ref":
         # `holdfast restore #12` is a comment to most shells, and the number never gets here.
         hint = f"a number needs quotes in a shell: {called} '#12'"

@@ -20,6 +20,11 @@ _NOT_RUN = {
 """What a shell ends with where there was nothing to judge with: a typo would look as if nothing ever held."""
 
 
+_MORE_TIME = (
+    "give it more time with a longer --timeout, or let it end with 125 for states that it cannot judge"
+)
+
+
 class CommandStopped(Exception):  # noqa: N818 - it names what happened, and is shown
     """The command did not answer."""
 
@@ -69,7 +74,7 @@ def _run(command: str, text: str, timeout: float | None) -> int:
     try:
         child.communicate(text.encode("utf-8"), timeout=timeout)
     except subprocess.TimeoutExpired:
-        raise CommandStopped(f"it took more than {timeout:g} s") from None
+        raise CommandStopped(f"it took more than {timeout:g} s", _MORE_TIME) from None
     finally:
         if child.poll() is None:
             _end(child)

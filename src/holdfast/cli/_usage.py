@@ -7,6 +7,7 @@ it takes, and the message says that: `--limit takes a whole number from 0 on, no
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -74,6 +75,14 @@ def in_plain_words(error: click.ClickException, ctx: click.Context | None) -> st
     return message
 
 
+def behind_dashes(called: str, params: Sequence[click.Parameter]) -> str:
+    """How a text that begins with a dash is told from an option, if the command takes a text; otherwise nothing."""
+    texts = [each for each in params if isinstance(each, click.Argument) and each.type is click.STRING]
+    # A metavar in brackets is for words that the program knows.
+    names = [each.human_readable_name for each in texts if not each.human_readable_name.startswith("[")]
+    return f"a text that begins with - goes behind --: {called} -- {names[0]}" if names else ""
+
+
 def _parameter(
     error: click.BadParameter, param: click.Parameter, message: str, ctx: click.Context | None
 ) -> str:
@@ -83,7 +92,10 @@ def _parameter(
     wanted, refused = _wanted(param.type), _REFUSED.match(error.message)
     if not wanted or refused is None:
         return f"{named}: {message}"
-    return f"{named} takes {wanted}, not {refused['value'][:60]}"
+    value = refused["value"][:60]
+    # As it was typed: click has made 0.0 of 0 by then.
+    value = value.removesuffix(".0") if isinstance(param.type, click.FloatRange) else value
+    return f"{named} takes {wanted}, not {value}"
 
 
 def _wanted(kind: click.ParamType[Any]) -> str:
@@ -92,8 +104,9 @@ def _wanted(kind: click.ParamType[Any]) -> str:
         return f"one of {', '.join(map(str, kind.choices))}"
     if isinstance(kind, click.IntRange | click.FloatRange):
         number = "a whole number" if isinstance(kind, click.IntRange) else "a number"
-        low = "" if kind.min is None else f" from {kind.min:,}"
-        return number + (f"{low} to {kind.max:,}" if kind.max is not None else f"{low} on" if low else "")
+        low = "" if kind.min is None else f" {'above' if kind.min_open else 'from'} {kind.min:,}"
+        on = " on" if low and not kind.min_open else ""
+        return number + (f"{low} to {kind.max:,}" if kind.max is not None else f"{low}{on}")
     if kind is click.INT:
         return "a whole number"
     return "a number" if kind is click.FLOAT else ""

@@ -22,7 +22,7 @@ from holdfast.cli._render import checkpoint_rows, document
 from holdfast.cli._searching import numbered, say_notes
 from holdfast.cli._settings import Settings, pass_settings
 from holdfast.cli._terminal import escape_controls, is_terminal, text_width
-from holdfast.errors import ErrorCode, InvalidInputError
+from holdfast.errors import ErrorCode, InvalidInputError, NotFoundError
 
 if TYPE_CHECKING:
     from holdfast import BisectReport, Checkpoint
@@ -82,8 +82,13 @@ def command(
     check: Any,
 ) -> None:
     """Print the checkpoint."""
-    if (expression is None) == (run_command is None):
+    if expression is not None and run_command is not None:
+        raise click.UsageError("give an EXPRESSION, or --run CMD, not both")
+    if expression is None and run_command is None:
         raise click.UsageError("give an EXPRESSION, or --run CMD")
+    if run_command is not None and not run_command.strip():
+        # A shell that has nothing to run ends with 0, as if it held everywhere.
+        raise click.UsageError("--run needs a command, and this one is empty")
     if timeout is not None and run_command is None:
         raise click.UsageError("--timeout is for --run")
     predicate: Callable[[Any], Any] | str = expression or ""
@@ -116,6 +121,11 @@ def _marking(settings: Settings) -> Iterator[None]:
             settings.say("  " + " " * text_width(escape_controls(text[:at])) + "^")
         if type(error.__cause__).__name__ == "CommandStopped":
             raise _no_answer(error, error.__cause__) from error
+        raise
+    except NotFoundError as error:
+        if error.details.get("skipped"):
+            # Only a command skips states here: an expression always has an answer.
+            error.hint = "let the command end with 0, or with 1 to 124, for some of them: 125 skips a state"
         raise
 
 

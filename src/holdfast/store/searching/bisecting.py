@@ -307,6 +307,7 @@ class _Search:
             code=ErrorCode.NEVER_HOLDS,
             hint="let the predicate return True or False for some of them",
             loads=self._question.loads,
+            skipped=len(self._stops),
             notes=[],
         )
 
