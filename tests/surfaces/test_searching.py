@@ -105,6 +105,36 @@ def test_what_goes_wrong_ends_with_its_code_and_says_what_to_do(run, args, code,
     assert words in result.stderr
 
 
+@pytest.mark.usefixtures("steps")
+@pytest.mark.parametrize(
+    ("args", "code", "label"),
+    [
+        (["list"], 0, ""),
+        (["history", "score"], 0, "note: "),
+        (["history", "score", "--oldest-first"], 0, "note: "),
+        (["grep", "rate limit"], 1, "note: "),
+        (["export"], 2, "error: there is nothing to export: "),
+    ],
+)
+def test_a_range_the_wrong_way_round_is_empty_to_every_command_which_says_what_was_meant(
+    run, args, code, label
+):
+    result = run(*args, "#5..#2")
+
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert f"{label}nothing is in #5..#2; did you mean #2..#5?\n" in result.stderr
+
+
+@pytest.mark.usefixtures("steps")
+def test_a_history_of_nothing_is_no_table(terminal, run):
+    assert "ID" not in terminal("history", "score", "#5..#2", TERM="dumb").screen
+    record = json.loads(run("history", "score", "#5..#2", "--json").stdout)
+    assert (record["changes"], record["notes"]) == ([], ["nothing is in #5..#2; did you mean #2..#5?"])
+    assert run("history", "score", "#5..#2", "--csv").stdout.splitlines() == [
+        "id,seq,created_at,op,value,step"
+    ]
+
+
 def judge(home: Path, body: str) -> str:
     script = home / "judge.py"
     script.write_text(f"import json, os, sys, time\nstate = json.load(sys.stdin)\n{body}\n", encoding="utf-8")

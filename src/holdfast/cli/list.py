@@ -129,8 +129,7 @@ def _explain_nothing(
     if not all_sessions and settings.session not in known and (known or named or asked):
         raise missing_session(store, settings.session)
     if not asked:
-        nothing = f"nothing is in {ref}" if ref else why_empty(store, None if all_sessions else settings)
-        settings.say(escape_controls(nothing))
+        settings.say(escape_controls(_nothing_there(store, settings, ref, all_sessions=all_sessions)))
         return
     listed = " ".join(f"--{name} {value}" for name, value in asked.items())
     listed += f" in {ref}" if ref else ""
@@ -144,6 +143,15 @@ def _explain_nothing(
         hint=did_you_mean(near) or "holdfast list without filters shows what there is",
         candidates=near,
     )
+
+
+def _nothing_there(store: Store, settings: Settings, ref: str | None, *, all_sessions: bool) -> str:
+    if ref is None or ".." not in ref:
+        return f"nothing is in {ref}" if ref else why_empty(store, None if all_sessions else settings)
+    from holdfast.store.wording import nothing_in
+
+    session = session_of(store, settings)
+    return nothing_in(ref, lambda other: bool(session.log(other, limit=1)))
 
 
 def _write(

@@ -25,7 +25,8 @@ A ref that names nothing, or more than one thing, is an error that says what the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Literal, NoReturn
 
 from holdfast.errors import ErrorCode, InvalidInputError, NotFoundError, shown
@@ -195,6 +196,25 @@ def resolve_range(
             raise
         return ancestors(reader, end)
     return _between(reader, start, end)
+
+
+def nothing_in(text: str, has: Callable[[str], bool]) -> str:
+    """What is said of a range in which nothing is: that it is empty, and whether it has something the other way round.
+
+    To be empty is no mistake: `main..idea` asks what `idea` has that `main` has not. But `#5..#2` most likely is one.
+
+    Args:
+        text: The range.
+        has: Whether there is something in another one.
+    """
+    parsed = parse_range(text)
+    if parsed.start is not None:
+        turned = f"{parsed.end.text if parsed.end else '@'}..{parsed.start.text}"
+        # A beginning before all history names nothing as an end.
+        with suppress(NotFoundError):
+            if has(turned):
+                return f"nothing is in {text}; did you mean {turned}?"
+    return f"nothing is in {text}"
 
 
 def _between(reader: Reader, start: CheckpointRow, end: CheckpointRow) -> Iterator[CheckpointRow]:

@@ -13,7 +13,7 @@ from holdfast.backends.memory import MemoryBackend
 from holdfast.backends.sqlite.backend import SqliteBackend
 from holdfast.history import refs
 from holdfast.history.moments import around, last_at
-from holdfast.history.refs import is_range, parse, parse_range, resolve_range
+from holdfast.history.refs import is_range, nothing_in, parse, parse_range, resolve_range
 from holdfast.storage.ports import Backend
 
 HOUR = 3_600_000_000
@@ -262,6 +262,26 @@ def test_a_range_is_what_its_end_has_and_its_start_has_not(backend, clock, text,
 @pytest.mark.usefixtures("session")
 def test_an_open_end_is_the_branch_in_use(backend, clock):
     assert seqs(backend, "#2..", clock=clock, branch="main-1") == [7, 6]
+
+
+@pytest.mark.parametrize(
+    ("text", "turned", "said"),
+    [
+        ("#4..#2", "#2..#4", "nothing is in #4..#2; did you mean #2..#4?"),
+        ("#4..", "@..#4", "nothing is in #4..; did you mean @..#4?"),
+        ("..#4", None, "nothing is in ..#4"),
+        ("a..b", "b..c", "nothing is in a..b"),
+    ],
+)
+def test_an_empty_range_says_which_one_it_is_and_what_was_meant(text, turned, said):
+    assert nothing_in(text, lambda other: other == turned) == said
+
+
+def test_a_beginning_before_all_history_is_no_end():
+    def has(other):
+        raise NotFoundError("too early", code=ErrorCode.BEFORE_HISTORY, hint="")
+
+    assert nothing_in("@{1 week ago}..#2", has) == "nothing is in @{1 week ago}..#2"
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.history.heads import missing_head
-from holdfast.history.refs import is_range, resolve_range
+from holdfast.history.refs import is_range, nothing_in, resolve_range
 from holdfast.objects.at_hand import ChunksAtHand
 from holdfast.objects.registry import TypeRegistry
 from holdfast.record import Record
@@ -204,7 +204,8 @@ def _choose(place: Place, refs: tuple[Ref, ...], *, whole: bool) -> _Chosen:
         found = {row.id: row for ref in refs for row in _named(place, reader, ref)}
         rows = tuple(sorted(found.values(), key=lambda row: row.seq))
         if not rows:
-            raise bad("there is nothing to export", "name a checkpoint, or a range that has some")
+            empty = "; ".join(_nothing_in(place, reader, ref) for ref in refs if isinstance(ref, str))
+            raise bad(f"there is nothing to export: {empty}", "name a checkpoint, or a range that has some")
         return _Chosen(rows, session_of(reader, rows[0]), None)
 
 
@@ -212,6 +213,10 @@ def _named(place: Place, reader: Reader, ref: Ref) -> Iterable[CheckpointRow]:
     if isinstance(ref, str) and is_range(ref):
         return resolve_range(reader, place.claim.session, place.branch, ref, now=place.clock())
     return (place.find(reader, ref),)
+
+
+def _nothing_in(place: Place, reader: Reader, text: str) -> str:
+    return nothing_in(text, lambda other: any(True for _ in _named(place, reader, other)))
 
 
 def _every(reader: Reader, session: str) -> Iterator[CheckpointRow]:

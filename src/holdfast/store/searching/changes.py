@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from holdfast.errors import ErrorCode, HoldfastError, NotFoundError
+from holdfast.errors import HoldfastError, NotFoundError
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.objects.registry import TypeRegistry
 from holdfast.objects.selection import missing, not_a_path, parse_path, select_part
@@ -107,6 +107,9 @@ def history_of(
 def _changes(
     parts: Parts, line: Line, path: str, types: TypeRegistry, *, oldest_first: bool, exact: bool
 ) -> Iterator[PathChange]:
+    if line.empty is not None:
+        parts.notes.add(line.empty)
+        return
     places = Places(parts, line, oldest_first=oldest_first)
     found = places.next_change(0, path, exact=exact)
     if found is None and not parts.seen:
@@ -128,12 +131,6 @@ def _nowhere(
     """The error for a path that leads nowhere in any state that was looked at: it says what the newest has instead."""
     if parts.notes.failure is not None and not parts.readable:
         return parts.notes.failure
-    if line.at(0) is None:
-        return NotFoundError(
-            "there is no checkpoint in that range",
-            code=ErrorCode.CHECKPOINT_MISSING,
-            hint="s.log() (holdfast list) shows the history",
-        )
     steps = parse_path(path)
     error = missing(steps, len(steps) - 1, "no state has it")
     newest = places.newest()

@@ -66,6 +66,8 @@ def _matches(search: _StateSearch, notes: Notes, path: str | None, *, new: bool)
                 yield GrepMatch(checkpoint, where, each.text, each.start, each.stop, each.offset)
     if not readable and notes.failure is not None:
         raise notes.failure
+    if line.empty is not None:
+        notes.add(line.empty)
     if readable and not search.was_there:
         notes.add(f"there is no {path} in any state that was searched")
 

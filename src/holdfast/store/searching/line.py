@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 
 from holdfast.errors import ErrorCode, IntegrityError, NotFoundError
 from holdfast.history.checkpoint import Checkpoint
-from holdfast.history.refs import is_range, resolve_range
+from holdfast.history.refs import is_range, nothing_in, resolve_range
 from holdfast.history.walk import ancestors
 from holdfast.record import Record
 from holdfast.storage.ports import Reader
@@ -48,6 +48,8 @@ class Line:
         self._stops: list[Stop] = []
         self._ended = False
         self._beyond: Stop | None = None
+        self.empty: str | None = None
+        """Where it is a range with nothing in it: what is said of that."""
         self.view(partial(self._begin, ref))
 
     def view(self, work: Callable[[Reader], _T]) -> _T:
@@ -103,7 +105,7 @@ class Line:
 
     def _begin(self, ref: str | Checkpoint | CheckpointRow, reader: Reader) -> None:
         place = self._place
-        self._stops = []
+        self._stops, self.empty = [], None
         if self._ranges and isinstance(ref, str) and is_range(ref):
             session, branch = place.claim.session, place.branch
             rows = resolve_range(reader, session, branch, ref, now=place.clock())
@@ -112,8 +114,15 @@ class Line:
             last = self._stops[-1].prev if self._stops else None
             before = None if last is None else reader.checkpoint(last)
             self._beyond = None if before is None else stop_of(before)
+            if not self._stops:
+                self.empty = nothing_in(ref, partial(self._has, reader))
             return
         self._append(reader, ref if isinstance(ref, CheckpointRow) else place.find(reader, ref))
+
+    def _has(self, reader: Reader, text: str) -> bool:
+        session, branch = self._place.claim.session, self._place.branch
+        rows = resolve_range(reader, session, branch, text, now=self._place.clock())
+        return next(rows, None) is not None
 
     def _extend(self, reader: Reader) -> None:
         last = self._stops[-1]

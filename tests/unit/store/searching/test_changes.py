@@ -243,11 +243,18 @@ def test_a_range_is_no_checkpoint_to_look_back_from(session):
 
 
 def test_a_range_with_nothing_in_it_has_no_history(session):
-    session.save({"a": 1})
+    for n in range(3):
+        session.save({"a": n})
 
-    with pytest.raises(holdfast.NotFoundError, match="no checkpoint in that range"):
-        list(session.history_of("a", "@..@"))
-    assert list(session.grep("x", "@..@")) == []
+    for asked, note in (
+        ("@..@", "nothing is in @..@"),
+        ("#3..#1", "nothing is in #3..#1; did you mean #1..#3?"),
+        ("#3..@-", "nothing is in #3..@-; did you mean @-..#3?"),
+    ):
+        for found in (session.history_of("a", asked), session.grep("x", asked)):
+            assert list(found) == []
+            assert found.notes == (note,)
+        assert session.log(asked) == []
 
 
 def test_refs_that_name_nothing_are_refused_at_once(session):
