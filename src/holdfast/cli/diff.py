@@ -22,6 +22,7 @@ from holdfast.cli._render import data, document, json_text
 from holdfast.cli._settings import Settings, pass_settings
 from holdfast.cli._terminal import ellipsis_for, escape_controls, escape_field, paint, terminal_width
 from holdfast.cli._values import json_line
+from holdfast.errors import ErrorCode, InvalidInputError
 from holdfast.record import Record
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ Examples:
   holdfast diff @~1 @ --patch
 """
 
+_Form = Literal["unified", "side-by-side"]
 _FOLD = 3
 _LEFT_OUT = "-"
 """In a pipe: the place of a value that is not there; no JSON text is this."""
@@ -62,7 +64,7 @@ class _Sides(Record):
 class _Layout(Record):
     """How changes are drawn."""
 
-    form: Literal["unified", "side-by-side"] | None
+    form: _Form | None
     fold: int
     words: bool
     full: bool
@@ -74,8 +76,8 @@ class _Layout(Record):
 @click.option("--path", metavar="PATH", help="Only this part of both states: messages, beliefs.b7")
 @click.option("--stat", is_flag=True, help="Only how many changes there are, part by part")
 @click.option("--patch", is_flag=True, help="A JSON patch (RFC 6902) that makes A's state B's")
-@click.option("--unified", "form", flag_value="unified", help="One side below the other  [terminal: default]")
-@click.option("--side-by-side", "form", flag_value="side-by-side", help="Both sides beside each other")
+@click.option("--unified", is_flag=True, help="One side below the other  [terminal: default]")
+@click.option("--side-by-side", "beside", is_flag=True, help="Both sides beside each other")
 @click.option(
     "--fold",
     type=click.IntRange(min=0),
@@ -101,7 +103,8 @@ def command(  # noqa: PLR0913 - one for each option
     path: str | None,
     stat: bool,
     patch: bool,
-    form: Literal["unified", "side-by-side"] | None,
+    unified: bool,
+    beside: bool,
     fold: int,
     words: bool,
     full: bool,
@@ -112,6 +115,9 @@ def command(  # noqa: PLR0913 - one for each option
     """Print the difference."""
     if patch and stat:
         raise click.UsageError("--patch excludes --stat")
+    if unified and beside:
+        raise click.UsageError("--unified excludes --side-by-side")
+    form: _Form | None = "unified" if unified else "side-by-side" if beside else None
     if form is not None and (patch or stat):
         raise click.UsageError(f"--{form} draws changes: it excludes --patch and --stat")
     a, b = _refs(a, b, from_session, to_session)
@@ -137,8 +143,14 @@ def _refs(a: str | None, b: str | None, one: str | None, other: str | None) -> t
     if a is None:
         return ("@" if one != other else "@~1"), "@"
     left, dots, right = a.partition("..")
-    if b is None and dots and left and right:
-        return left, right
+    if b is None and dots and not left:
+        raise InvalidInputError(
+            f"{a!r:.100} does not say what to compare with",
+            code=ErrorCode.BAD_REF,
+            hint="name both ends, A..B; or A alone, for all that has changed since",
+        )
+    if b is None and dots:
+        return left, right or "@"
     return a, "@" if b is None else b
 
 

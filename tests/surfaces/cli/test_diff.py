@@ -122,9 +122,26 @@ def test_a_part_alone(run, store):
     assert run("diff", "--path", "a[").exit_code == 2
 
 
-@pytest.mark.parametrize("args", [["--patch", "--stat"], ["--patch", "--unified"], ["--fold", "-1"]])
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["--patch", "--stat"],
+        ["--patch", "--unified"],
+        ["--unified", "--side-by-side"],
+        ["--side-by-side", "--unified"],
+        ["--side-by-side", "--stat"],
+        ["--fold", "-1"],
+    ],
+)
 def test_what_excludes_each_other_is_refused(run, store, args):
     assert run("diff", *args).exit_code == 2
+
+
+def test_a_range_may_have_an_open_end_and_needs_a_beginning(run, store):
+    assert run("diff", "#1..").stdout == run("diff", "#1", "@").stdout != ""
+    result = run("diff", "..@")
+    assert result.exit_code == 2
+    assert "'..@' does not say what to compare with\nhint: name both ends, A..B" in result.stderr
 
 
 def test_a_terminal_gets_a_drawing(terminal, store):
