@@ -9,7 +9,9 @@ import jsonpatch
 import pytest
 
 import holdfast
-from holdfast import Diff, InvalidInputError, NotFoundError
+from holdfast import Diff, Excerpt, InvalidInputError, NotFoundError
+
+LONG = " ".join(f"word {number}" for number in range(8_000))
 
 
 @dataclass
@@ -160,3 +162,29 @@ def test_a_change_very_deep_in_a_state_is_found_where_it_is(depth):
         (change,) = session.diff("@~1", "@").changes
 
         assert (change.path, change.old, change.new) == (".".join(["k"] * depth) + "[5]", base[5], "changed")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "partial"),
+    [
+        (LONG + "1", LONG + "2", True),
+        ("0" + LONG, "1" + LONG, True),
+        (LONG.encode(), LONG.encode() + b"2", True),
+        # One letter again and again is cut into pieces of which none stays the same.
+        ("x" * 33_000 + "1", "x" * 33_000 + "2", False),
+        (LONG, 5, False),
+        (LONG, "short", False),
+        (LONG, LONG.encode(), False),
+    ],
+    ids=["end", "beginning", "bytes", "nothing in common", "a number", "a short text", "other type"],
+)
+def test_a_long_text_is_told_in_part_where_both_have_pieces_in_common(session, old, new, partial):
+    session.save({"t": old})
+    session.save({"t": new})
+
+    (change,) = session.diff()
+
+    assert change.partial is partial
+    assert isinstance(change.old, Excerpt) is isinstance(change.new, Excerpt) is partial
+    (whole,) = session.diff(whole=True)
+    assert (whole.old, whole.new, whole.partial) == (old, new, False)

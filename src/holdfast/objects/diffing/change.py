@@ -134,8 +134,9 @@ class Change:
 
     `op` is `add`, `remove`, `replace` or `move`. `path` is where it is, in the notation of `load(path=)`: in the new
     state, or for a removal in the old one; `old_path` is where it was, None for what was added. `steps` and `old_steps`
-    are the same as data. `old` and `new` are the values; of a move the positions, counted in its list or dict. Of texts
-    and bytes of more than 16 KB they are an `Excerpt`, unless whole values were asked for.
+    are the same as data. `old` and `new` are the values; of a move the positions, counted in its list or dict. Of two
+    texts or bytes of more than 16 KB that have stored pieces in common, both are an `Excerpt` (`partial`), unless whole
+    values were asked for.
     """
 
     __slots__ = ("_decoded", "_new", "_old", "_types", "op", "place")
