@@ -134,6 +134,22 @@ def test_hints_lead_on(terminal, run):
     assert "not (...); where a state lacks what it asks for, neither holds" in stopped.stderr
 
 
+def test_a_curve_has_every_number_that_a_float_can_hold_and_counts_the_others(terminal, home):
+    with holdfast.open(place(home)) as store:
+        session = store.session("huge")
+        for number in (1, 1e300, -1.7e308, 10**400, 1.7e308):
+            session.save({"n": number})
+        session.save({"n": -(10**400)})
+
+    def first(*args):
+        return terminal(
+            "--session", "huge", "history", "n", *args, TERM="dumb", width=100
+        ).screen.splitlines()[0]
+
+    assert first("#5") == "n  ▅▅▁ █  -1.7e+308 to 1.7e+308, then 1.7e+308; 1 number too large to draw"
+    assert first().endswith("now too large; 2 numbers too large to draw")
+
+
 @pytest.mark.usefixtures("agent")
 def test_a_curve_has_gaps_where_there_is_no_number(terminal):
     flag = terminal("history", "flag", TERM="dumb").screen.splitlines()[0]
@@ -151,7 +167,8 @@ def test_bars_of_numbers_that_are_missing_or_all_the_same():
     assert sparkline([None, None], 10) == ""
     assert sparkline([], 10) == ""
     assert sparkline([0.0, 1.0] * 50, 10) == "▄" * 10
-    assert sparkline([-1e308, 1e308], 10) == "▄▄"
+    assert sparkline([-1e308, 1e308], 10) == "▁█"
+    assert sparkline([1e308, 1e308, -1e308, -1e308], 2) == "█▁"
     assert len(sparkline([float(n) for n in range(100)], 8)) == 8
 
 

@@ -48,6 +48,17 @@ def test_a_table_of_any_texts_reads_back(rows):
     assert list(csv.reader(io.StringIO(written, newline=""))) == rows
 
 
+def test_in_csv_a_text_is_in_quotes_and_nothing_else_looks_like_it(run, home):
+    with holdfast.open(place(home), durability="process") as store:
+        session = store.session()
+        for value in ("19", 19, "", None, "null", True, "true", 1.5, [1], "a, b", ...):
+            session.save({} if value is ... else {"v": value})
+    lines = run("history", "v", "--csv", "--oldest-first").stdout.splitlines()
+    values = [re.sub(r"^([^,]*,){4}|,[^,]*$", "", line) for line in lines[1:]]
+    assert values == ['"19"', "19", '""', "null", '"null"', "true", '"true"', "1.5", "[1]", '"a, b"', ""]
+    assert [line.split(",")[3] for line in lines[-2:]] == ["replace", "remove"]
+
+
 @pytest.mark.usefixtures("agent")
 def test_csv_of_a_history_reads_back_line_breaks_and_odd_numbers_and_all(run):
     def values(path):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import sys
 from collections.abc import Iterator, Sequence
@@ -14,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.cli._completing import RefArgument
-from holdfast.cli._figures import first_shown, newest_shown
+from holdfast.cli._figures import counted, first_shown, newest_shown
 from holdfast.cli._group import HoldfastCommand
 from holdfast.cli._missing_part import explaining
 from holdfast.cli._opening import naming_candidates, open_existing, session_of
@@ -163,6 +161,8 @@ def _draw_curve(settings: Settings, path: str, ordered: Sequence[PathChange], at
     ended = values[-1]
     if at_last and (ended is None or low != high):
         words += f", {at_last} {_ended(ordered[-1]) if ended is None else format(ended, 'g')}"
+    if huge := sum(map(_is_huge, ordered)):
+        words += f"; {counted(huge, 'number')} too large to draw"
     width = terminal_width()
     name = shorten(escape_controls(path), max(20, width // 3), mark=ellipsis_for(sys.stdout))
     curve = sparkline(values, max(8, min(60, width - text_width(name) - len(words) - 4)))
@@ -172,14 +172,19 @@ def _draw_curve(settings: Settings, path: str, ordered: Sequence[PathChange], at
 
 
 def _ended(change: PathChange) -> str:
-    return "removed" if change.op == "remove" else "no number"
+    return "removed" if change.op == "remove" else "too large" if _is_huge(change) else "no number"
 
 
 def _number(change: PathChange) -> float | None:
     value = change.value
-    if type(value) in (int, float) and abs(value) < 1e300 and math.isfinite(value):
-        return float(value)
-    return None
+    if type(value) not in (int, float) or _is_huge(change):
+        return None
+    return float(value) if math.isfinite(value) else None
+
+
+def _is_huge(change: PathChange) -> bool:
+    """Whether it is a whole number that is larger than any float."""
+    return type(change.value) is int and abs(change.value) > sys.float_info.max
 
 
 def sparkline(values: Sequence[float | None], width: int) -> str:
@@ -194,15 +199,22 @@ def sparkline(values: Sequence[float | None], width: int) -> str:
     known = [mean for mean in means if mean is not None]
     if not known:
         return ""
-    low, span = min(known), max(known) - min(known)
-    if not span or not math.isfinite(span):
+    # Halves: the way from the lowest float to the highest is longer than any float.
+    low, span = min(known) / 2, max(known) / 2 - min(known) / 2
+    if not span:
         return "".join(" " if mean is None else _BARS[3] for mean in means)
-    return "".join(" " if mean is None else _BARS[min(7, int((mean - low) / span * 8))] for mean in means)
+    return "".join(" " if mean is None else _BARS[min(7, int((mean / 2 - low) / span * 8))] for mean in means)
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
     numbers = [each for each in values if each is not None]
-    return math.fsum(numbers) / len(numbers) if numbers else None
+    if not numbers:
+        return None
+    try:
+        return math.fsum(numbers) / len(numbers)
+    except OverflowError:
+        # The sum is larger than any float, and the mean is not.
+        return math.fsum(each / len(numbers) for each in numbers)
 
 
 def _write(
@@ -216,7 +228,7 @@ def _write(
     elif as_csv:
         data(_csv_line(_HEADER))
         for each in changes:
-            data(_csv_line([*_who(each), each.op, _cell(each), _step(each.checkpoint.step)]))
+            data(",".join([_csv_line([*_who(each), each.op]), _cell(each), _step(each.checkpoint.step)]))
     else:
         for each in changes:
             value = "" if each.op == "remove" else json_line(each.value)
@@ -230,22 +242,28 @@ def _who(change: PathChange) -> list[str]:
 
 
 def _cell(change: PathChange) -> str:
-    """A value in CSV: a text as it is, a number as `csv` reads it, everything else as JSON."""
+    """A value in CSV: a text in quotes, so that nothing else looks like it; a number as it is, the rest as JSON."""
     if change.op == "remove":
         return ""
     value: Any = change.value
     if type(value) is float and not math.isfinite(value):
         # JSON has no such numbers, and would have an object here; every program that reads CSV knows these words.
         return str(value)
-    text = value if isinstance(value, str) else json_line(value)
-    return escape_controls(text) if is_terminal(sys.stdout) else text.encode("utf-8", "replace").decode()
+    is_text = isinstance(value, str)
+    text = value if is_text else json_line(value)
+    shown = escape_controls(text) if is_terminal(sys.stdout) else text.encode("utf-8", "replace").decode()
+    return _csv_field(shown, quoted=is_text)
 
 
 def _csv_line(fields: Sequence[str]) -> str:
-    line = io.StringIO()
-    # The writer quotes what has a character of the line's own end in it. So that has to be both of them.
-    csv.writer(line, lineterminator="\r\n").writerow(fields)
-    return line.getvalue().removesuffix("\r\n")
+    return ",".join(map(_csv_field, fields))
+
+
+def _csv_field(text: str, *, quoted: bool = False) -> str:
+    # Written here: Python's writer cannot quote some fields and leave an empty one as it is before 3.12.
+    if not quoted and not any(sign in text for sign in ',"\r\n'):
+        return text
+    return '"' + text.replace('"', '""') + '"'
 
 
 def _write_json(
