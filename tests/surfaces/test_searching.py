@@ -125,6 +125,21 @@ def test_a_range_the_wrong_way_round_is_empty_to_every_command_which_says_what_w
     assert f"{label}nothing is in #5..#2; did you mean #2..#5?\n" in result.stderr
 
 
+def test_in_a_pipe_a_value_that_is_not_there_is_a_dash_to_every_command(run, home):
+    with holdfast.open(place(home)) as store:
+        session = store.session()
+        session.save({"n": 1})
+        session.save({"n": 1, "late": 2})
+        session.save({"n": 1})
+
+    changes = [line.split("\t")[3:] for line in run("history", "late").stdout.splitlines()]
+    assert changes == [["remove", "-", "2"], ["add", "2", "-"]]
+    for ref, values in (("@", ("-", "2")), ("#2", ("2", "-"))):
+        lines = dict(line.split("\t") for line in run("blame", "late", ref).stdout.splitlines())
+        assert (lines["value"], lines["old"]) == values
+    assert run("diff").stdout.split() == ["remove", "late", "late", "2", "-"]
+
+
 @pytest.mark.usefixtures("steps")
 def test_a_history_of_nothing_is_no_table(terminal, run):
     assert "ID" not in terminal("history", "score", "#5..#2", TERM="dumb").screen
@@ -233,7 +248,7 @@ def test_history_is_one_change_a_line_or_csv(run):
     assert [(seq, op, value, old) for _, seq, _, op, value, old in lines] == [
         ("9", "replace", '"lost"', '"busy"'),
         ("5", "replace", '"busy"', '"calm"'),
-        ("1", "add", '"calm"', ""),
+        ("1", "add", '"calm"', "-"),
     ]
     assert run("history", "mode", "--leap").stdout == run("history", "mode").stdout
     table = list(csv.DictReader(run("history", "mode", "--csv", "--oldest-first").stdout.splitlines()))

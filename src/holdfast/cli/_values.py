@@ -11,6 +11,8 @@ from typing import Any
 
 from holdfast.cli._terminal import text_width
 
+NO_VALUE = "-"
+"""In a pipe: the place of a value that is not there; no JSON text is this, and an empty field is easily lost."""
 _SHOWN = 400
 """Characters of a value in a table, before it is cut to the width of the terminal."""
 _CONTEXT = 12

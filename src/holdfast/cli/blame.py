@@ -17,7 +17,7 @@ from holdfast.cli._render import data, json_text
 from holdfast.cli._searching import looking_everywhere, numbered, say_notes
 from holdfast.cli._settings import Settings, pass_settings
 from holdfast.cli._terminal import ellipsis_for, escape_controls, iso, shorten, terminal_width
-from holdfast.cli._values import json_line, json_member, what_is_new
+from holdfast.cli._values import NO_VALUE, json_line, json_member, what_is_new
 
 if TYPE_CHECKING:
     from holdfast import Blame, Checkpoint
@@ -72,8 +72,8 @@ def _write(settings: Settings, found: Blame) -> None:
         "created_at": iso(made.created_at),
         "op": found.op,
         "path": found.path,
-        "value": "" if found.op == "remove" else json_line(found.value),
-        "old": "" if found.op == "add" else json_line(found.old),
+        "value": NO_VALUE if found.op == "remove" else json_line(found.value),
+        "old": NO_VALUE if found.op == "add" else json_line(found.old),
         "before": "" if before is None else before.id,
         "certain": "yes" if found.certain else "no",
         "merges": [each.id for each in found.merges],

@@ -21,7 +21,7 @@ from holdfast.cli._paging import paging
 from holdfast.cli._render import data, document, json_text
 from holdfast.cli._settings import Settings, pass_settings
 from holdfast.cli._terminal import ellipsis_for, escape_controls, escape_field, paint, terminal_width
-from holdfast.cli._values import json_line
+from holdfast.cli._values import NO_VALUE, json_line
 from holdfast.errors import ErrorCode, InvalidInputError
 from holdfast.record import Record
 
@@ -43,8 +43,6 @@ Examples:
 
 _Form = Literal["unified", "side-by-side"]
 _FOLD = 3
-_LEFT_OUT = "-"
-"""In a pipe: the place of a value that is not there; no JSON text is this."""
 
 
 class _Sides(Record):
@@ -175,9 +173,9 @@ def _write(settings: Settings, sides: _Sides, layout: _Layout, *, stat: bool) ->
 def _fields(change: Change) -> Iterator[str]:
     yield change.op
     yield escape_field(change.path)
-    yield _LEFT_OUT if change.old_path is None else escape_field(change.old_path)
-    yield _LEFT_OUT if change.op == "add" else _one_line(change, "old")
-    yield _LEFT_OUT if change.op == "remove" else _one_line(change, "new")
+    yield NO_VALUE if change.old_path is None else escape_field(change.old_path)
+    yield NO_VALUE if change.op == "add" else _one_line(change, "old")
+    yield NO_VALUE if change.op == "remove" else _one_line(change, "new")
 
 
 def _one_line(change: Change, side: Literal["old", "new"]) -> str:

@@ -31,7 +31,7 @@ from holdfast.cli._terminal import (
     terminal_width,
     text_width,
 )
-from holdfast.cli._values import json_line, json_member, what_is_new
+from holdfast.cli._values import NO_VALUE, json_line, json_member, what_is_new
 from holdfast.record import Record
 
 if TYPE_CHECKING:
@@ -231,8 +231,8 @@ def _write(
             data(",".join([_csv_line([*_who(each), each.op]), _cell(each), _step(each.checkpoint.step)]))
     else:
         for each in changes:
-            value = "" if each.op == "remove" else json_line(each.value)
-            old = "" if each.op == "add" else json_line(each.old)
+            value = NO_VALUE if each.op == "remove" else json_line(each.value)
+            old = NO_VALUE if each.op == "add" else json_line(each.old)
             data("\t".join(map(escape_field, [*_who(each), each.op, value, old])))
 
 

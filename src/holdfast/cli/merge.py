@@ -29,7 +29,7 @@ from holdfast.cli._terminal import (
     shorten,
     terminal_width,
 )
-from holdfast.cli._values import json_line
+from holdfast.cli._values import NO_VALUE, json_line
 from holdfast.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -48,8 +48,6 @@ Examples:
   holdfast merge risky-idea --resolve messages=ours --resolve 'beliefs.*.confidence=theirs'
 """
 
-_LEFT_OUT = "-"
-"""In a pipe: the place of a value that is not there; no JSON text is this."""
 _CONFLICT = 5
 _SHOWN = 20
 """So many conflicts are drawn for people, and named if they were decided: more than that nobody reads there."""
@@ -251,7 +249,7 @@ def _fields(conflict: MergeConflict) -> Iterator[str]:
     yield conflict.kind
     for side in _SIDES:
         absent = conflict.encoded(side) is None
-        yield _LEFT_OUT if absent else escape_field(json_line(conflict.plain(side)))
+        yield NO_VALUE if absent else escape_field(json_line(conflict.plain(side)))
 
 
 def _write_json(report: MergeReport, url: str, branch: str) -> None:
