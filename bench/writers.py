@@ -2,8 +2,10 @@
 
 A writer is a thread with sessions of its own, as an agent is; the threads are spread over a few processes. Each session
 goes through a piece of W1: it begins with 50 messages and ends with 150, one save after each step, so that
-a state has about 100. No two sessions have a message in common. Sessions are begun before the clock is, and what is
-counted is what was saved while all writers were at work. At the end every session is loaded and compared.
+a state has about 100. No two sessions have a message in common. Sessions are begun before the clock is, each in the
+thread that goes on with it, with some saves that nobody counts: so everyone has its connections and prepared statements
+when the clock starts. What is counted is what was saved while all writers were at work. At the end every session is
+loaded and compared.
 
 holdfast has one store in each process, which its threads share. PostgresSaver lets one thread at a time through, so
 that each thread gets one to itself with a connection of its own.
@@ -30,6 +32,9 @@ from bench.workloads import growing
 
 FIRST, LAST = 50, 150
 """Messages in the state of a session when its writer begins, and when it ends."""
+
+_UNCOUNTED = 10
+"""Saves of each session before the clock starts."""
 
 _PROCESSES = 4
 _PATIENCE = 600.0
@@ -123,20 +128,29 @@ def _work(crew: Crew, url: str, share: list[int], barrier: Barrier, answers: Any
 def _work_in_step(crew: Crew, url: str, share: list[int], barrier: Barrier, answers: Any) -> None:
     """One process: prepare, wait for the others, write, tell, wait until all have told, compare."""
     store = holdfast.open(url) if crew.kind in ("holdfast", "document") else None
-    prepared = [_prepared(crew, url, writer, store) for writer in share]
+    prepared: list[list[tuple[OnPostgres, Any]]] = [[] for _ in share]
     samples: list[list[tuple[float, float]]] = [[] for _ in share]
+    begun, go = threading.Barrier(len(share) + 1), threading.Event()
+
+    def work(writer: int, sessions: list[tuple[OnPostgres, Any]], into: list[tuple[float, float]]) -> None:
+        sessions += _prepared(crew, url, writer, store)
+        begun.wait(_PATIENCE)
+        go.wait(_PATIENCE)
+        _write(sessions, FIRST, LAST, into)
+
     threads = [
-        threading.Thread(target=_write, args=(sessions, into))
-        for sessions, into in zip(prepared, samples, strict=True)
+        threading.Thread(target=work, args=each) for each in zip(share, prepared, samples, strict=True)
     ]
+    for thread in threads:
+        thread.start()
+    begun.wait(_PATIENCE)
     # As in measure.py: what was prepared for all sessions is not to be walked through in the middle of a save.
     gc.collect()
     gc.freeze()
     barrier.wait(_PATIENCE)
     barrier.wait(_PATIENCE)
     cpu = time.process_time()
-    for thread in threads:
-        thread.start()
+    go.set()
     for thread in threads:
         thread.join()
     answers.put({"writers": samples, "cpu": time.process_time() - cpu})
@@ -155,14 +169,17 @@ def _prepared(
     for number in range(crew.sessions):
         workload = growing(LAST, crew.seed + writer * 1_000 + number)
         contender = KINDS[crew.kind](url, session=f"writer-{writer}-{number}", opened=opened)
-        contender.start(workload.state_after(FIRST))
+        contender.start(workload.state_after(FIRST - _UNCOUNTED))
         sessions.append((contender, workload))
+    _write(sessions, FIRST - _UNCOUNTED, FIRST, [])
     return sessions
 
 
-def _write(sessions: list[tuple[OnPostgres, Any]], into: list[tuple[float, float]]) -> None:
+def _write(
+    sessions: list[tuple[OnPostgres, Any]], first: int, last: int, into: list[tuple[float, float]]
+) -> None:
     for contender, workload in sessions:
-        for step in range(FIRST + 1, LAST + 1):
+        for step in range(first + 1, last + 1):
             contender.apply(workload.changes(step))
             began = time.monotonic()
             contender.save()

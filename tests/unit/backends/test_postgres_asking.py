@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +14,8 @@ from typing import Any
 import pytest
 
 psycopg = pytest.importorskip("psycopg")
+
+from tests.services.postgres import cut_connections  # noqa: E402
 
 from holdfast.backends.postgres import PostgresBackend, asking  # noqa: E402
 from holdfast.backends.postgres.asking import (  # noqa: E402
@@ -25,6 +28,7 @@ from holdfast.backends.postgres.asking import (  # noqa: E402
 )
 from holdfast.backends.postgres.chunks import ChunkQuestion  # noqa: E402
 from holdfast.backends.postgres.connecting import Connected  # noqa: E402
+from holdfast.backends.postgres.errors import is_lost  # noqa: E402
 from holdfast.backends.postgres.read import AskedChunks  # noqa: E402
 from holdfast.errors import BackendError, HoldfastError, IntegrityError  # noqa: E402
 from holdfast.storage.records import ChunkHash, Query  # noqa: E402
@@ -259,24 +263,29 @@ def test_a_view_that_is_interrupted_while_it_is_left_gives_its_connection_back(
         assert set(reader.chunks(names)) == set(names)
 
 
-def test_the_end_of_a_view_is_not_waited_for_and_comes_all_the_same(
-    store: PostgresBackend, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    waits = 0
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[Connected]:
+    """Grows with each wait for an answer that Ctrl-C can end."""
+    seen: list[Connected] = []
     usual = Connected.wait
 
-    def counted(connection: Connected, *arguments: Any, **options: Any) -> Any:
-        nonlocal waits
-        waits += 1
+    def noted(connection: Connected, *arguments: Any, **options: Any) -> Any:
+        seen.append(connection)
         return usual(connection, *arguments, **options)
 
+    monkeypatch.setattr(Connected, "wait", noted)
+    return seen
+
+
+def test_the_end_of_a_view_is_not_waited_for_and_comes_all_the_same(
+    store: PostgresBackend, waits: list[Connected]
+) -> None:
     with store._pool.connection():
-        pass
-    monkeypatch.setattr(Connected, "wait", counted)
+        waits.clear()
     with store.reader() as reader:
         reader.session("work")
     # The beginning, and the question.
-    assert waits == 2
+    assert len(waits) == 2
     (connection,) = store._pool._idle
     assert connection.owes
     with store._pool.dedicated() as other:
@@ -333,3 +342,60 @@ def test_an_end_that_cannot_be_sent_at_once_is_waited_for(monkeypatch: pytest.Mo
         asking.leave_commit(connection)
         assert connection.owes == (not unsent)
         assert waited == [connection] * unsent
+
+
+def in_a_thread(work: Callable[[], Any]) -> Any:
+    """What some work gives, or raises, where no signal comes."""
+    with ThreadPoolExecutor(1) as threads:
+        return threads.submit(work).result(60)
+
+
+def test_a_save_is_waited_for_in_one_call_where_no_signal_comes(
+    store: PostgresBackend, waits: list[Connected]
+) -> None:
+    go_on(store, 0, 8)
+    waits.clear()
+    in_a_thread(lambda: go_on(store, 8, 12))
+    assert waits == []
+    # Ctrl-C comes to this thread, and has to be seen while it waits.
+    go_on(store, 12, 14)
+    assert len(waits) == 2
+    with store.reader() as reader:
+        assert len(reader.checkpoints(Query())) == 14
+
+
+def test_in_a_thread_a_refusal_is_what_the_server_says(store: PostgresBackend) -> None:
+    failing = Statement("failing", "SELECT 1 / (%s::int - 7)")
+    with store._pool.connection() as connection:
+        for number in range(7):
+            failing.execute(connection, [number])
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            in_a_thread(lambda: failing.execute(connection, [7]))
+        assert number_in(in_a_thread(lambda: failing.execute(connection, [8])).get_value(0, 0)) == 1
+
+
+def test_in_a_thread_a_statement_that_the_server_does_not_keep_any_more_is_kept_again(
+    store: PostgresBackend,
+) -> None:
+    go_on(store, 0, 8)
+    execute(store, "DEALLOCATE ALL")
+    in_a_thread(lambda: go_on(store, 8, 12))
+    assert execute(store, _KEPT) == [(1,)]
+
+
+def test_in_a_thread_a_broken_connection_is_told_from_a_refusal(store: PostgresBackend) -> None:
+    asked = Statement("asked", "SELECT %s::int")
+    with store._pool.connection() as connection:
+        for number in range(7):
+            asked.execute(connection, [number])
+        with socket.socket(fileno=os.dup(connection.fileno())) as held:
+            held.shutdown(socket.SHUT_RDWR)
+        with pytest.raises(psycopg.OperationalError) as caught:
+            in_a_thread(lambda: asked.execute(connection, [7]))
+    assert is_lost(caught.value)
+    # And a save goes on with another one.
+    go_on(store, 0, 8)
+    cut_connections(store)
+    in_a_thread(lambda: go_on(store, 8, 12))
+    with store.reader() as reader:
+        assert len(reader.checkpoints(Query())) == 12

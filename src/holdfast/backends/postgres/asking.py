@@ -4,14 +4,15 @@ A cursor of psycopg looks at each value for the type it should have, at the stat
 before, and makes objects for rows, all of which is known here. Without it a save takes a tenth less of the client's
 time. And what is sent need not be waited for at once: see `send`.
 
-`Connection.wait` of psycopg still does the waiting, so that Ctrl-C ends a statement, and a lost connection shows as it
-always does.
+`Connection.wait` of psycopg still does the waiting in the main thread, so that Ctrl-C ends a statement. Other threads,
+which no signal reaches, wait for a save inside of libpq.
 """
 
 from __future__ import annotations
 
 import re
 import struct
+import threading
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -79,9 +80,8 @@ class Statement:
         name = self._name + connection.mark
         pgconn = connection.pgconn
         if uses > _WORTH_PREPARING:
-            pgconn.send_query_prepared(name, sent, self._formats, pq.Format.BINARY)
             try:
-                return received(connection)
+                return self._answered(connection, name, sent)
             except psycopg.Error as error:
                 if error.sqlstate != _NOT_PREPARED:
                     raise
@@ -94,6 +94,19 @@ class Statement:
         else:
             pgconn.send_query_params(self._text, sent, self._types, self._formats, pq.Format.BINARY)
         return received(connection)
+
+    def _answered(self, connection: Connected, name: bytes, sent: list[bytes | None]) -> pq.abc.PGresult:
+        """The answer to a statement that the server keeps."""
+        pgconn = connection.pgconn
+        if threading.current_thread() is threading.main_thread():
+            pgconn.send_query_prepared(name, sent, self._formats, pq.Format.BINARY)
+            return received(connection)
+        # One call, which lets go of Python's lock once. Sending, waiting and taking do so six times, and each is an
+        # occasion for other threads to take it: where two or four save, that is a tenth of their time.
+        # None is NULL for it, too, whatever its type says.
+        result = pgconn.exec_prepared(name, sent, self._formats, pq.Format.BINARY)  # type: ignore[arg-type]
+        _check(result)
+        return result
 
 
 def ask_plainly(connection: psycopg.Connection[Any], statements: bytes) -> list[pq.abc.PGresult]:
@@ -148,7 +161,9 @@ def received(connection: psycopg.Connection[Any]) -> pq.abc.PGresult:
 
 def _check(result: pq.abc.PGresult) -> None:
     if result.status not in (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK):
-        raise error_from_result(result)
+        error = error_from_result(result)
+        # The server always gives a code: without one these are libpq's words for a connection that broke.
+        raise error if error.sqlstate is not None else psycopg.OperationalError(str(error))
 
 
 def array_of(items: Sequence[bytes | None]) -> bytes:
