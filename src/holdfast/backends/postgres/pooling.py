@@ -1,9 +1,9 @@
 """Connections shared by the threads of a process, through restarts of the server and forks.
 
 An operation takes a connection and gives it back; the one given back last is taken first, because the server's process
-behind it has everything at hand. A thread that finds none opens one itself, and waits for its turn where there are as
-many as there may be: at most 16 are open in one process beside the dedicated ones, because more than that make a server
-slower, not faster. No thread works in the background.
+behind it has everything at hand. A thread that finds none opens one itself. At most 16 are open in one process beside
+the dedicated ones, because more than that make a server slower, not faster: threads beyond that queue, and who has
+waited longest is handed the next one. No thread works in the background.
 
 - None is handed out that the server has closed: a look at its socket tells, without a round trip. When one is found so,
   all idle ones that are older go with it, because a server that restarted has closed them all.
@@ -11,8 +11,9 @@ slower, not faster. No thread works in the background.
   password, is said at once.
 - In a child of a fork each inherited connection is parted from its socket. The parent goes on with what it has.
 
-Nothing is counted: those that are open are looked at. So nobody who is interrupted at any point leaves a count behind
-that is wrong for ever.
+Ctrl-C may come between any two steps. So nothing is counted: those that are open are looked at, by weak references, and
+one that an interruption left to nobody is closed and its place free again. And the one lock is of a kind that Python
+takes and gives back in one step.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ import copy
 import socket
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from queue import Empty, SimpleQueue
 from types import TracebackType
 from weakref import WeakSet
 
@@ -36,6 +39,9 @@ from holdfast.backends.rules import store_closed
 from holdfast.errors import HoldfastError
 
 MOST_CONNECTIONS = 16
+
+_Waiter = SimpleQueue[Connected]
+"""Somebody who waits, and where the connection is put. Putting and getting is one step each for Python."""
 
 _IDLE = pq.TransactionStatus.IDLE
 _IN_TRANSACTION = pq.TransactionStatus.INTRANS
@@ -58,12 +64,14 @@ class Pool:
         self._connector = connector
         self._timeout = min(timeout, threading.TIMEOUT_MAX / 2)
         self._most = most
-        # Its lock is reentrant: a signal handler that uses the store may run in the thread that holds it.
-        self._changed = threading.Condition()
-        self._waiting = 0
-        # The last one was used last. Taken from and added to without a lock: either is one step for Python.
+        # Held while a place is looked for. Reentrant: a signal handler that uses the store may run in the thread that
+        # has it. No Condition: a signal between the steps of that, which are Python, would leave it locked for ever.
+        self._lock = threading.RLock()
+        # The last one was used last. Taken from and added to without the lock: either is one step for Python.
         self._idle: list[Connected] = []
-        # Idle or in use. Weak: one that an interruption made nobody's is closed, and its place is free again.
+        # Those who wait, the first one first; likewise.
+        self._queue: deque[_Waiter] = deque()
+        # Idle or in use.
         self._open: WeakSet[Connected] = WeakSet()
         self._opening: set[object] = set()
         self._drained_at = 0.0
@@ -105,15 +113,15 @@ class Pool:
 
     def before_fork(self) -> None:
         """Hold on until nobody has the lock, which in the child nobody would give back."""
-        self._changed.acquire()
+        self._lock.acquire()
 
     def after_fork_in_parent(self) -> None:
         """Go on with the same connections."""
-        self._changed.release()
+        self._lock.release()
 
     def after_fork_in_child(self) -> None:
         """Leave the parent's connections to the parent."""
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
         dead, other = socket.socketpair()
         other.close()
         for connection in list(self._connector.connections):
@@ -121,44 +129,30 @@ class Pool:
         dead.close()
         self._connector.connections.clear()
         # Only now: one that is collected before it was cut off would leave its socket open in this process.
-        self._waiting = 0
-        self._idle, self._open, self._opening = [], WeakSet(), set()
+        self._idle, self._queue, self._open, self._opening = [], deque(), WeakSet(), set()
 
     def take(self) -> Connected:
-        """An idle connection, or a new one."""
-        connection = self._take_idle()
-        if connection is not None:
-            return connection
-        started, pause = time.monotonic(), _FIRST_PAUSE
-        deadline = started + self._timeout
-        while True:
-            self.check_open()
-            connection = self._take_idle() or self._open_another(deadline)
-            if connection is not None:
-                return connection
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise self._none_came(started)
-            self._wait(min(pause, left))
-            pause = min(pause * 2, _LONGEST_PAUSE)
+        """An idle connection, or a new one, or the next that somebody gives back."""
+        # Who comes now does not go before those who wait.
+        connection = None if self._queue else self._take_idle()
+        return connection or self._wait_for_one()
 
     def give(self, connection: Connected) -> None:
         """Give a connection back."""
         try:
-            if _is_ready(connection) and connection.made_at > self._drained_at:
-                self._idle.append(connection)
-            else:
-                self._discard(connection)
+            is_ready = _is_ready(connection)
         except BaseException:
             # Ctrl-C while it was rolled back: whatever is left on it, nobody is to meet it.
             self._discard(connection)
             raise
-        # After it was added: who closes the pool at this moment may not have seen it.
+        if is_ready and connection.made_at > self._drained_at:
+            self._idle.append(connection)
+        else:
+            self._discard(connection)
+        # After it was added: who closes the pool, or begins to wait at this moment, may not have seen it.
         if self._closed:
             self._close_idle()
-        if self._waiting:
-            with self._changed:
-                self._changed.notify()
+        self._hand_over()
 
     def _take_idle(self) -> Connected | None:
         while not self._closed:
@@ -166,22 +160,75 @@ class Pool:
                 connection = self._idle.pop()
             except IndexError:
                 return None
-            try:
-                if _is_alive(connection):
-                    return connection
-            except BaseException:
-                # Ctrl-C: nobody has it yet who would give it back.
-                self.give(connection)
-                raise
-            self.drop_idle(connection)
-            self._discard(connection)
+            if self._can_be_used(connection):
+                return connection
         return None
+
+    def _can_be_used(self, connection: Connected) -> bool:
+        try:
+            if _is_alive(connection):
+                return True
+        except BaseException:
+            # Ctrl-C: nobody has it yet who would give it back.
+            self.give(connection)
+            raise
+        self.drop_idle(connection)
+        self._discard(connection)
+        return False
+
+    def _wait_for_one(self) -> Connected:
+        started, pause = time.monotonic(), _FIRST_PAUSE
+        deadline = started + self._timeout
+        waiter: _Waiter = SimpleQueue()
+        try:
+            while True:
+                self.check_open()
+                connection = self._open_another(deadline)
+                if connection is not None:
+                    return connection
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise self._none_came(started)
+                if waiter not in self._queue:
+                    self._queue.append(waiter)
+                    # One may have been given back since there was none.
+                    self._hand_over()
+                with suppress(Empty):
+                    connection = waiter.get(timeout=min(pause, left))
+                    if self._can_be_used(connection):
+                        return connection
+                pause = min(pause * 2, _LONGEST_PAUSE)
+        finally:
+            self._leave(waiter)
+
+    def _hand_over(self) -> None:
+        """Give idle connections to those who wait for one."""
+        while self._queue and self._idle:
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                return
+            try:
+                waiter = self._queue.popleft()
+            except IndexError:
+                # The last one has left the queue just now.
+                self._idle.append(connection)
+            else:
+                waiter.put(connection)
+
+    def _leave(self, waiter: _Waiter) -> None:
+        """Have nothing more handed to somebody who goes, or give it to others."""
+        with suppress(ValueError):
+            self._queue.remove(waiter)
+        with suppress(Empty):
+            while True:
+                self.give(waiter.get_nowait())
 
     def _open_another(self, deadline: float) -> Connected | None:
         """A new connection; None where there are as many as there may be, or none can be made at the moment."""
         mine = object()
         try:
-            with self._changed:
+            with self._lock:
                 if len(self._open) + len(self._opening) >= self._most:
                     return None
                 self._opening.add(mine)
@@ -200,17 +247,6 @@ class Pool:
             if not is_passing(error) or time.monotonic() >= deadline:
                 raise
             return None
-
-    def _wait(self, seconds: float) -> None:
-        """Wait until a connection is given back, or so long."""
-        with self._changed:
-            try:
-                # Before the look: who gives one back after it sees that somebody waits.
-                self._waiting += 1
-                if not self._idle:
-                    self._changed.wait(seconds)
-            finally:
-                self._waiting -= 1
 
     def _none_came(self, started: float) -> HoldfastError:
         failure = self._connector.failure
@@ -252,7 +288,8 @@ class _Taken:
     ) -> None:
         connection = self._connection
         try:
-            if connection.closed or (error is not None and is_lost(error)):
+            # Broken: closed, and not by us.
+            if connection.broken or (error is not None and is_lost(error)):
                 self._pool.drop_idle(connection)
                 connection.close()
         finally:
