@@ -100,6 +100,52 @@ def test_an_edited_text_is_known_by_its_id_where_it_moved(session):
     assert found(session.grep("needle", path="m[-1:]", new=True)) == [(3, "m[-1:][0].t"), (1, "m[-1:][0].t")]
 
 
+def test_a_text_that_took_the_place_of_quite_another_is_new(session):
+    session.save({"last_error": "timeout while calling search"})
+    session.save({"last_error": "disk full; later a timeout of the planner, step 9"})
+    session.save({"last_error": "timeout: payment API did not answer"})
+
+    matches = list(session.grep("timeout", new=True))
+
+    assert [(each.checkpoint.seq, each.offset) for each in matches] == [(3, 0), (2, 19), (1, 0)]
+
+
+@pytest.mark.parametrize(
+    ("edited", "is_told"),
+    [
+        ("two. the {}needle. four. five. six.", False),  # cut at the beginning, grown at the end
+        ("one. two. THE {}needle. four.", False),  # changed in the middle
+        ("zero. one. two. the {}needle. four. five.", False),  # grown at both ends
+        ("the {}needle.", False),  # nothing but a part of it
+        ("two. the {}needle. 4. A needle.", True),  # more than before
+        ("a needle in other words, of which there are many", True),
+        ("one. a needle", True),  # too little of it
+    ],
+)
+@pytest.mark.parametrize("words", [0, 5000], ids=["short", "long"])
+def test_what_is_left_of_a_text_says_whether_it_was_edited(session, edited, is_told, words):
+    long = "".join(f"w{n} " for n in range(words))
+    session.save({"notes": f"one. two. the {long}needle. four."})
+    session.save({"notes": edited.format(long)})
+
+    assert found(session.grep("needle", new=True)) == [(2, "notes")] * is_told + [(1, "notes")]
+
+
+def test_a_text_is_edited_where_its_two_ends_together_are_half_of_it(session):
+    session.save({"notes": "a needle, then 100 more, the end"})
+    session.save({"notes": "a needle, much later, the end"})
+
+    assert found(session.grep("needle", new=True)) == [(1, "notes")]
+
+
+def test_a_log_that_keeps_its_last_lines_tells_each_match_once(session):
+    lines = [f"{n}: {'needle' if n % 5 == 0 else 'nothing'} here" for n in range(20)]
+    for n in range(20):
+        session.save({"log": "\n".join(lines[max(0, n - 5) : n + 1])})
+
+    assert [each.checkpoint.seq for each in session.grep("needle", new=True)] == [16, 11, 6, 1]
+
+
 def test_new_knows_one_match_of_an_expression_from_another(session):
     pytest.importorskip("regex")
     for text in ("error 1", "error 1, go on", "error 1, go on, error 2", "error 2", "Error 2"):
