@@ -8,7 +8,7 @@ not. A Session is one Writer with the public names around it, and each Document 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
@@ -101,6 +101,7 @@ class Writer:
         self.go_on(made.branch, made)
         if self.files is not None:
             self.files.join(self.place, self.parts.metrics, has_retention=self.keep is not None)
+            self._file_open(self.files, [each.row for each in self._unsettled])
             self.files.after_operation(self.place, made._row)  # noqa: SLF001 - the row that was written
 
     def go_back(self, checkpoint: CheckpointId) -> None:
@@ -211,10 +212,7 @@ class Writer:
         return make_document(value, kinds, self.parts.types, root, own.save, cuts=self.parts.cuts)
 
     def _look_after(self, saved: Saved, open_before: Sequence[CheckpointRow]) -> None:
-        """Write the file of a checkpoint that was saved, and see to it that no more stay than are kept.
-
-        Those that were open before it may have taken place although their saves ended in an error: they have no file.
-        """
+        """Write the file of a checkpoint that was saved, and see to it that no more stay than are kept."""
         parts, files = self.parts, self.files
         if files is not None:
             files.join(self.place, parts.metrics, has_retention=self.keep is not None)
@@ -223,12 +221,19 @@ class Writer:
             parts.upkeep.went(saved.went)
         if files is not None:
             # Before what is still to be removed, which goes with its files.
-            for each in open_before:
-                if each.id != saved.row.id:
-                    files.after_operation(self.place, each)
-            files.after_save(self.place, saved.row, saved.owner)
+            others = [each for each in open_before if each.id != saved.row.id]
+            self._file_open(files, others)
+            # One that was open itself may have its file from an operation in between.
+            is_new = len(others) == len(open_before)
+            files.after_save(self.place, saved.row, saved.owner, is_new=is_new)
         if self.keep is not None:
             parts.upkeep.after_save(self.place, self.keep, is_done=saved.went is not None)
+
+    def _file_open(self, files: ExportFolder, rows: Iterable[CheckpointRow]) -> None:
+        """Write the files of checkpoints that may have taken place although their saves ended in an error."""
+        for each in rows:
+            # They stay open until a save takes place: by then they may have been here several times.
+            files.after_operation(self.place, each, is_new=False)
 
     def _count_failure(self, error: HoldfastError) -> None:
         if isinstance(error, ConflictError):

@@ -67,11 +67,11 @@ class ExportFolder:
             # A process that was killed may have left files of what it removed.
             self.removed(place.claim.session, ())
 
-    def after_save(self, place: Place, row: CheckpointRow, owner: SessionRow) -> None:
-        """Write the file of a checkpoint that was saved just now."""
+    def after_save(self, place: Place, row: CheckpointRow, owner: SessionRow, *, is_new: bool = True) -> None:
+        """Write the file of a checkpoint that was saved just now; one that is not new may have its file already."""
         try:
             if self.kind == "jsonl":
-                append(place, (row,), owner, self._lines(place.claim.session), known=True)
+                append(place, (row,), owner, self._lines(place.claim.session), known=is_new)
             else:
                 export_to_folder(place, (row,), owner, self.folder, self.kind)
             if not _is_there(place, row):
@@ -80,7 +80,7 @@ class ExportFolder:
         except (HoldfastError, OSError) as trouble:
             self._warn("no file was written for a checkpoint that is saved", trouble)
 
-    def after_operation(self, place: Place, row: CheckpointRow) -> None:
+    def after_operation(self, place: Place, row: CheckpointRow, *, is_new: bool = True) -> None:
         """The same for one that was written otherwise (a merge, a restore, a fork), or whose save ended in an error.
 
         Nothing comes of it where it is not in the store. As it is there is how it is written: an operation may have
@@ -93,7 +93,7 @@ class ExportFolder:
             self._warn("no file was written for a checkpoint that is saved", trouble)
             return
         if found is not None and owner is not None and not found.hidden:
-            self.after_save(place, found, owner)
+            self.after_save(place, found, owner, is_new=is_new)
 
     def removed(self, session: str, ids: Sequence[str]) -> None:
         """Remove the files of checkpoints that are gone; without ids, of all that are not there any more."""

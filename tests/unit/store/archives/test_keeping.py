@@ -213,6 +213,46 @@ def test_a_save_that_ended_in_an_error_and_took_place_has_its_file_with_the_next
         assert len(session.log()) == 3
 
 
+@pytest.fixture
+def cut_short(tmp_path):
+    """A session whose last save was interrupted after the store had done it."""
+    backend = FaultyBackend(MemoryBackend())
+    with Store(backend) as store:
+        session = store.session("s", export_dir=tmp_path / "out", export_format="jsonl")
+        session.save({"a": 1})
+        backend.plan(Fault("commit", nth=1, after=failing(KeyboardInterrupt())))
+        with pytest.raises(KeyboardInterrupt):
+            session.save({"a": 2})
+        assert len(kept(tmp_path / "out")) == 1
+        yield session
+
+
+def test_a_restore_writes_the_file_of_a_save_that_took_place_after_all(cut_short, tmp_path):
+    cut_short.load()
+    cut_short.restore("#1")
+    assert kept(tmp_path / "out") == sorted(each.id for each in cut_short.log())
+    with holdfast.open("memory:") as other:
+        report = other.import_(tmp_path / "out")
+        assert (report.checkpoints, report.sessions[0].cut_off) == (3, 0)
+
+
+def test_a_merge_writes_it_too(cut_short, tmp_path):
+    cut_short.fork("#1", "idea").save({"a": 1, "b": 3})
+    cut_short.load()
+    cut_short.merge("idea")
+    assert len(kept(tmp_path / "out")) == 5
+
+
+@pytest.mark.parametrize(("state", "expect", "made"), [({"a": 2}, "#1", 2), ({"a": 5}, "@", 5)])
+def test_a_file_that_came_with_an_operation_does_not_come_again(cut_short, tmp_path, state, expect, made):
+    """Whether the same save is asked for again, and answered with what took place, or another one."""
+    cut_short.load()
+    for _ in range(2):
+        cut_short.restore("#1")
+    assert cut_short.save(state, expect=expect).seq == made
+    assert kept(tmp_path / "out") == sorted(each.id for each in cut_short.log("main"))
+
+
 def test_sessions_that_are_gone_are_not_told_any_more(store, tmp_path):
     for _ in range(5):
         store.session("s", export_dir=tmp_path / "out").save({"a": 1})
