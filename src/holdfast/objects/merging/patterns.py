@@ -42,8 +42,14 @@ class Slice(Record):
     """Infinite where it goes on to the end."""
 
     def covers(self, other: Slice) -> bool:
-        """Whether all of the other one lies in it."""
-        return self.start <= other.start and other.stop <= self.stop
+        """Whether all of the other one lies in it.
+
+        A stretch with nothing in it stands before the item of its number, and belongs to who has that item: `[1:1]` is
+        in `[1:2]`, and not in `[0:1]`, which ends where it is.
+        """
+        if other.start < other.stop:
+            return self.start <= other.start and other.stop <= self.stop
+        return self.start <= other.start < self.stop or self == other
 
     def is_end_of(self, opened: Opened) -> bool:
         """Whether it is the place behind the last item: where something would stand."""

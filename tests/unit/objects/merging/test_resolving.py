@@ -197,6 +197,31 @@ def test_a_slice_that_has_a_part_of_a_stretch_is_refused_whatever_else_it_decide
     assert merged({"l[0:4]": "theirs", "": "ours"}, *three).value == three[2]
 
 
+@pytest.mark.parametrize(
+    ("pattern", "decides"),
+    [
+        ("l[0:1]", False),
+        ("l[1:2]", True),
+        ("l[0:2]", True),
+        ("l[1:1]", True),
+        ("l[1:]", True),
+        ("l[2:]", False),
+    ],
+)
+def test_a_stretch_with_nothing_in_it_is_decided_with_the_item_that_stands_there(pattern, decides):
+    three = [{"l": items} for items in (["a", "b", "c"], ["a", "c"], ["a", "X", "Z", "c"])]
+    (conflict,) = merged(None, *three).conflicts
+    assert conflict.path == "l[1:1]"
+    result = merged({pattern: "theirs", "*": "ours"}, *three)
+    assert result.value == three[2 if decides else 1]
+
+
+def test_two_slices_beside_each_other_do_not_share_a_stretch_with_nothing_in_it():
+    three = [{"l": items} for items in (["a", "b", "c"], ["a", "c"], ["a", "X", "Z", "c"])]
+    for rules in ({"l[0:1]": "ours", "l[1:2]": "theirs"}, {"l[1:2]": "theirs", "l[0:1]": "ours"}):
+        assert merged(rules, *three).value == three[2]
+
+
 @pytest.mark.parametrize("path", ["m[-1]", "m[-1].x", "m[-2:]", "m[:-1]", "m[-2:-1].x"])
 @pytest.mark.parametrize("three", [ROWS, [ROWS[0]] * 3], ids=["conflicts", "none"])
 def test_a_place_counted_from_the_end_is_refused(path, three):
