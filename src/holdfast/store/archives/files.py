@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import gzip
 import os
 import re
@@ -14,10 +13,10 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
-from holdfast.errors import BackendError, ErrorCode, InvalidInputError
+from holdfast.errors import ErrorCode, InvalidInputError
 from holdfast.history.checkpoint import moment
 from holdfast.storage.records import CheckpointRow
-from holdfast.store.archives.targets import check_ordinary
+from holdfast.store.archives.targets import check_ordinary, make_folder, unwritable
 
 NAME: Final = re.compile(r"[0-9]{8}-[0-9]{6}-([0-9a-f]{4,64})\.json(\.gz)?")
 """Of a file that holds one checkpoint: when it was made, in UTC, and the first digits of its id."""
@@ -139,7 +138,7 @@ class Replaced:
     ) -> Written:
         """The same for bytes."""
         with explained(self._path):
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(self._path.parent)
             # With a dot, so that nobody takes it for an archive before it is one.
             beside = self._path.with_name(f".{self._path.name[:40]}.{secrets.token_hex(8)}")
             try:
@@ -233,10 +232,4 @@ def explained(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        codes = {errno.ENOSPC: ErrorCode.DISK_FULL, errno.EACCES: ErrorCode.PERMISSION_DENIED}
-        raise BackendError(
-            f"{path} cannot be written: {error.strerror or error}",
-            code=codes.get(error.errno or 0, ErrorCode.IO_FAILED),
-            hint="look at the folder, its permissions and the room on its disk",
-            path=str(path),
-        ) from error
+        raise unwritable(path, error) from error

@@ -23,7 +23,7 @@ from holdfast.errors import ErrorCode, HoldfastWarning, InvalidInputError
 from holdfast.store.archives.envelope import SESSION
 from holdfast.store.archives.files import Replaced, explained, joined, sync_folder
 from holdfast.store.archives.locking import locked
-from holdfast.store.archives.targets import check_ordinary, real
+from holdfast.store.archives.targets import check_ordinary, make_folder, real
 from holdfast.store.upkeep import callers_level
 
 _OURS: Final = b'{"added_metadata":'
@@ -80,7 +80,7 @@ class JsonLines:
         line = b"".join(joined(text))
         aside: Path | None = None
         with explained(self._named):
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(self._path.parent)
             with locked(self._path), self._opened() as stream:
                 self._refuse_header(stream)
                 aside = self._end_last_line(stream)

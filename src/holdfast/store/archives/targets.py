@@ -2,17 +2,19 @@
 
 A person names the place, so that a link is followed: the file that it leads to is written, and the link stays one. What
 is neither a file nor a folder is refused. Writing to a pipe could wait for ever, and a file that is put into its place
-takes it away from whoever reads there.
+takes it away from whoever reads there. So is a link that leads nowhere for good: to itself, or to a folder that is not
+there.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
 from typing import Final
 
-from holdfast.errors import ErrorCode, InvalidInputError
+from holdfast.errors import BackendError, ErrorCode, InvalidInputError
 
 FORMATS: Final = ("json", "json.gz", "jsonl", "jsonl.gz", "html")
 IN_A_FOLDER: Final = ("json", "json.gz")
@@ -37,9 +39,10 @@ class Target:
         if wanted is not None and wanted not in FORMATS:
             raise bad(f"format cannot be {wanted!r}", f"use one of: {', '.join(FORMATS)}")
         self.path = Path(given)
-        self.is_folder = str(given).endswith(("/", "\\")) or self.path.is_dir()
+        mode = _mode(self.path)
+        self.is_folder = str(given).endswith(("/", "\\")) or (mode is not None and stat.S_ISDIR(mode))
         if self.is_folder:
-            _check_folder(self.path, str(given))
+            _check_folder(self.path, str(given), mode)
             self.kind = _in_folder(str(given), wanted, whole=whole)
             return
         check_ordinary(self.path)
@@ -68,13 +71,14 @@ def check_stream(kind: str | None, *, count: int, whole: bool) -> bool:
 
 
 def check_ordinary(path: Path) -> None:
-    """Refuse what is there and is no file: a pipe with a name, a device."""
-    try:
-        mode = path.stat().st_mode
-    except OSError:
-        # Nothing is there; or it cannot be looked at, which whoever opens it is told.
-        return
-    if not stat.S_ISREG(mode):
+    """Refuse what is there and is no file: a pipe with a name, a device, a link that leads in a circle.
+
+    Raises:
+        InvalidInputError: That is there.
+        BackendError: It cannot be looked at, so that nobody knows what would be replaced.
+    """
+    mode = _mode(path)
+    if mode is not None and not stat.S_ISREG(mode):
         raise bad(
             f"{path} is no ordinary file",
             "name a file; what is to go on through a pipe can be written to stdout (-)",
@@ -86,13 +90,60 @@ def real(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder with those that it lies in.
+
+    Raises:
+        InvalidInputError: The way leads through a link to something that is not there.
+        OSError: Of the system.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        # All that the system says is that the link is there.
+        for each in (folder, *folder.parents):
+            if each.is_symlink() and _mode(each) is None:
+                raise bad(
+                    f"{each} is a link to {each.readlink()}, which is not there",
+                    "make the folder that it leads to, or name another one",
+                ) from None
+        raise
+
+
+def unwritable(path: Path, error: OSError) -> BackendError:
+    """The system refused it."""
+    codes = {errno.ENOSPC: ErrorCode.DISK_FULL, errno.EACCES: ErrorCode.PERMISSION_DENIED}
+    return BackendError(
+        f"{path} cannot be written: {error.strerror or error}",
+        code=codes.get(error.errno or 0, ErrorCode.IO_FAILED),
+        hint="look at the folder, its permissions and the room on its disk",
+        path=str(path),
+    )
+
+
 def bad(message: str, hint: str) -> InvalidInputError:
     """The caller asked for what cannot be."""
     return InvalidInputError(message, code=ErrorCode.BAD_ARGUMENT, hint=hint)
 
 
-def _check_folder(path: Path, given: str) -> None:
-    if path.exists() and not path.is_dir():
+def _mode(path: Path) -> int | None:
+    """What is at a path; None where nothing is."""
+    try:
+        return path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        # That no folder can be in a file is told to whoever makes it.
+        return None
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise unwritable(path, error) from error
+        link = next(each for each in (path, *path.parents) if each.is_symlink())
+        raise bad(
+            f"{link} is a link that leads in a circle", "remove the link, or name something else"
+        ) from error
+
+
+def _check_folder(path: Path, given: str, mode: int | None) -> None:
+    if mode is not None and not stat.S_ISDIR(mode):
         raise bad(
             f"{given} ends as a folder does, and {path} is a file",
             f"leave the {given[-1]} out, or name a folder",

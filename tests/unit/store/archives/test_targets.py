@@ -9,7 +9,7 @@ import pytest
 from tests.unit.store.archives.archive_samples import filled
 
 import holdfast
-from holdfast import InvalidInputError, NotFoundError
+from holdfast import BackendError, InvalidInputError, NotFoundError
 from holdfast.errors import ErrorCode, HoldfastWarning
 
 pipes = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
@@ -84,6 +84,37 @@ def test_a_link_stays_a_link_whatever_is_written(session, tmp_path, name):
         assert link.is_symlink()
         assert file.stat().st_size == report.bytes
     assert [each.name for each in (tmp_path / "real").iterdir()] == [name]
+
+
+@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize("name", [*FILES, "folder/", "folder/below/", "folder/c.json"])
+def test_a_link_that_leads_in_a_circle_is_not_replaced(session, tmp_path, name, force):
+    first, second = tmp_path / name.partition("/")[0], tmp_path / "other"
+    first.symlink_to(second)
+    second.symlink_to(first)
+    error = refused(session, "@", f"{tmp_path}/{name}", force=force)
+    assert str(error) == f"{first} is a link that leads in a circle"
+    assert sorted(tmp_path.iterdir()) == sorted([first, second])
+    assert first.is_symlink()
+
+
+@pytest.mark.parametrize("below", ["", "below/"])
+def test_a_folder_that_is_a_link_to_nothing_is_named_with_where_it_leads(session, tmp_path, below):
+    (tmp_path / "link").symlink_to("nofolder")
+    error = refused(session, "@", f"{tmp_path}/link/{below}")
+    assert str(error) == f"{tmp_path}/link is a link to nofolder, which is not there"
+    with holdfast.open("memory:") as store:
+        kept = store.session("s", export_dir=tmp_path / "link" / below)
+        with pytest.warns(HoldfastWarning, match="link is a link to nofolder, which is not there"):
+            kept.save({"a": 1})
+    (tmp_path / "nofolder").mkdir()
+    assert session.export("@", f"{tmp_path}/link/{below}").checkpoints == 1
+
+
+@pytest.mark.parametrize("end", [".json", ".jsonl", "/"])
+def test_what_cannot_be_looked_at_is_an_error_of_ours(session, tmp_path, end):
+    with pytest.raises(BackendError, match="cannot be written: File name too long"):
+        session.export("@", f"{tmp_path}/{'x' * 300}{end}")
 
 
 @pytest.mark.parametrize(
