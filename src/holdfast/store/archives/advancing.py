@@ -66,7 +66,8 @@ def moves_beside(
     """The lines that go on from a branch which an earlier import made beside the one of their name; how each moves.
 
     Such a branch is called by the name with a number, and its head was saved on a branch of the name itself: whoever
-    forks or saves here writes checkpoints that were saved on the branch with the number.
+    forks or saves here writes checkpoints that were saved on the branch with the number. A branch that was renamed so
+    looks the same; what goes on from its head moves it forward, which takes nothing from it.
 
     Args:
         branches: Those that are there.

@@ -149,6 +149,22 @@ def test_a_branch_with_a_number_that_a_person_made_stays(store, files):
     assert heads(store)["idea-1"] == "day 1"
 
 
+def test_a_branch_that_was_renamed_to_one_with_a_number_goes_forward_with_its_line(store, files):
+    """It is as one that an import made beside: called so, and saved under the name. It loses nothing, and goes back."""
+    store.import_(files[0], advance=True)
+    session = store.session("s")
+    session.rename_branch("main", "main-1")
+    session.fork("#1", "main").save({"mine": 1}, "mine")
+    before = session.checkpoint("main-1").id
+    report = store.import_(files[1], advance=True)
+    after = session.checkpoint("main-1")
+    assert only(report) == (BranchAdvance("main-1", before, after.id),)
+    assert (after.prev, report.sessions[0].parted, report.sessions[0].branches) == (before, ("main",), ())
+    assert heads(store) == {"main": "mine", "main-1": "day 1"}
+    session.undo()
+    assert heads(store) == {"main": "mine", "main-1": "day 0"}
+
+
 def test_what_goes_on_from_a_persons_own_branch_under_another_name_does_not_move_it(store, files, tmp_path):
     store.import_(files[0], advance=True)
     store.session("s").fork("@", "main-1").export("@", tmp_path / "fork.json")
