@@ -125,6 +125,14 @@ def test_a_range_the_wrong_way_round_is_empty_to_every_command_which_says_what_w
     assert f"{label}nothing is in #5..#2; did you mean #2..#5?\n" in result.stderr
 
 
+@pytest.mark.usefixtures("steps")
+def test_an_export_tells_of_an_empty_range_beside_other_refs(run):
+    result = run("export", "#5..#2", "#1")
+
+    assert (result.exit_code, json.loads(result.stdout)["message"]) == (0, "saved 0")
+    assert result.stderr == "note: nothing is in #5..#2; did you mean #2..#5?\n"
+
+
 def test_in_a_pipe_a_value_that_is_not_there_is_a_dash_to_every_command(run, home):
     with holdfast.open(place(home)) as store:
         session = store.session()

@@ -7,12 +7,14 @@ is written beside its place and renamed. Only JSON Lines grow in place, a line a
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from holdfast.errors import HoldfastWarning
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.history.heads import missing_head
 from holdfast.history.refs import is_range, nothing_in, resolve_range
@@ -32,6 +34,7 @@ from holdfast.store.archives.writing import checkpoint_text, header_text
 from holdfast.store.loading import EachState, StatePages
 from holdfast.store.place import Place, session_of
 from holdfast.store.rereading import read_again
+from holdfast.store.upkeep import callers_level
 
 Ref = str | Checkpoint
 
@@ -42,6 +45,8 @@ class _Chosen(Record):
     rows: tuple[CheckpointRow, ...]
     owner: SessionRow
     header: SessionHeader | None
+    notes: tuple[str, ...] = ()
+    """What is said of the ranges that have nothing in them."""
 
 
 def export(
@@ -55,12 +60,21 @@ def export(
 ) -> ExportReport:
     """Write checkpoints to where they are wanted; see `Session.export`."""
     wanted = (refs,) if isinstance(refs, str | Checkpoint) else tuple(refs)
-    if not isinstance(target, str | Path):
-        chosen = read_again(partial(_choose, place, wanted, whole=session))
-        return _to_stream(place, chosen, target, format)
-    named = Target(target, format, whole=session)
-    path, kind = named.path, named.kind
+    # Before anything is read: what does not fit is refused whatever there is to export.
+    named = Target(target, format, whole=session) if isinstance(target, str | Path) else target
     chosen = read_again(partial(_choose, place, wanted, whole=session))
+    if isinstance(named, Target):
+        report = _to_target(place, chosen, named, whole=session, force=force)
+    else:
+        report = _to_stream(place, chosen, named, format)
+    for note in chosen.notes:
+        # Afterwards: where warnings are errors, what was asked for is there all the same.
+        warnings.warn(note, HoldfastWarning, stacklevel=callers_level())
+    return report
+
+
+def _to_target(place: Place, chosen: _Chosen, named: Target, *, whole: bool, force: bool) -> ExportReport:
+    path, kind = named.path, named.kind
     if named.is_folder:
         return export_to_folder(place, chosen.rows, chosen.owner, path, kind)
     if kind == "html":
@@ -72,7 +86,7 @@ def export(
                 "give a folder (a path that ends with /), or a .jsonl file",
             )
         return _to_file(place, chosen, path, zipped=kind.endswith(".gz"), force=force)
-    if session or force or kind == "jsonl.gz":
+    if whole or force or kind == "jsonl.gz":
         return _to_file(place, chosen, path, zipped=kind.endswith(".gz"), force=force, one_line=True)
     return append(place, chosen.rows, chosen.owner, path)
 
@@ -201,12 +215,16 @@ def _choose(place: Place, refs: tuple[Ref, ...], *, whole: bool) -> _Chosen:
             current = owner.current if owner.current in heads else next(iter(heads), owner.current)
             header = SessionHeader(session, owner.agent, owner.project, current, heads, len(rows))
             return _Chosen(rows, owner, header)
-        found = {row.id: row for ref in refs for row in _named(place, reader, ref)}
+        each = [(ref, tuple(_named(place, reader, ref))) for ref in refs]
+        found = {row.id: row for _, named in each for row in named}
         rows = tuple(sorted(found.values(), key=lambda row: row.seq))
+        # Only a range can have nothing in it: any other ref names a checkpoint, or is refused.
+        ranges = dict.fromkeys(ref for ref, named in each if isinstance(ref, str) and not named)
+        empty = tuple(_nothing_in(place, reader, ref) for ref in ranges)
         if not rows:
-            empty = "; ".join(_nothing_in(place, reader, ref) for ref in refs if isinstance(ref, str))
-            raise bad(f"there is nothing to export: {empty}", "name a checkpoint, or a range that has some")
-        return _Chosen(rows, session_of(reader, rows[0]), None)
+            why = "; ".join(empty)
+            raise bad(f"there is nothing to export: {why}", "name a checkpoint, or a range that has some")
+        return _Chosen(rows, session_of(reader, rows[0]), None, empty)
 
 
 def _named(place: Place, reader: Reader, ref: Ref) -> Iterable[CheckpointRow]:

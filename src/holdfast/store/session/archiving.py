@@ -35,7 +35,8 @@ class SessionArchiving(SessionIdentity):
         made appears whole, and what was there is there until then.
 
         Args:
-            ref: The checkpoint; or a range such as `main~5..main`, or several of both.
+            ref: The checkpoint; or a range such as `main~5..main`, or several of both. A range with nothing in it is
+                refused where it is alone, and a warning beside others.
             path: The file or folder; or a file that was opened to write bytes. A link is followed, and stays a link.
             format: json, json.gz, jsonl, jsonl.gz or html, where the name does not say it; where it does, the same.
             session: The whole session with its branches, in .jsonl, .jsonl.gz or .html; `ref` does not matter then.

@@ -161,6 +161,22 @@ def test_what_does_not_fit_the_file_is_refused_before_anything_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_range_with_nothing_in_it_is_told_beside_others_and_refused_alone(session, tmp_path):
+    path = tmp_path / "c.json"
+    with pytest.warns(HoldfastWarning) as told:
+        assert session.export(["#3..#2", "#1", "#2..#2", "#3..#2"], path).checkpoints == 1
+    assert [str(each.message) for each in told] == [
+        "nothing is in #3..#2; did you mean #2..#3?",
+        "nothing is in #2..#2",
+    ]
+    assert told[0].filename == __file__
+    assert json.loads(path.read_text())["message"] == session.checkpoint("#1").message
+    with pytest.raises(
+        InvalidInputError, match=r"nothing is in #3\.\.#2; did you mean #2\.\.#3\?; nothing is in #2"
+    ):
+        session.export(["#3..#2", "#2..#2"], tmp_path / "d.json")
+
+
 def test_what_is_not_there_is_not_exported(session, tmp_path):
     with pytest.raises(NotFoundError):
         session.export("#99", tmp_path / "c.json")
