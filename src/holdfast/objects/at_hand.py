@@ -78,8 +78,16 @@ class KeptChunks:
         self._changing = threading.Lock()
         self.until = time.monotonic() + TRUSTED_SECONDS
 
-    def through(self, read: _Read) -> _Read:
-        """`read`, asked only for what is not here."""
+    def through(self, read: _Read, size_bytes: int = 0) -> _Read:
+        """`read`, asked only for what is not here.
+
+        Args:
+            read: Asks the store.
+            size_bytes: Of all that will be read, where that is known. What is larger than all that may be kept would
+                push out everything else and then its own beginning, and is read past it.
+        """
+        if size_bytes > self._most:
+            return read
 
         def reading(names: Iterable[ChunkHash]) -> Mapping[ChunkHash, bytes]:
             wanted = list(names)

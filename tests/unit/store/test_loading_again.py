@@ -127,6 +127,23 @@ def test_a_store_that_keeps_nothing_reads_everything(store, read, chunks_at_hand
     assert len(read) == 2 * len(set(read)) > 10
 
 
+def test_a_state_that_is_too_large_to_be_kept_pushes_nothing_out(read, chunks_at_hand, tmp_path):
+    chunks_at_hand(300_000)
+    with holdfast.open(tmp_path / "s.db", durability="process") as store:
+        small, large = store.session("small"), store.session("large")
+        small.save(said(500))
+        large.save([f"{n:1000}" for n in range(1000)])
+        small.load()
+        assert large.load() == [f"{n:1000}" for n in range(1000)]
+        del read[:]
+        small.load()
+        assert read == []
+        # Parts of it are kept like any other.
+        for _ in range(2):
+            assert large.load(path="[7]") == f"{7:1000}"
+        assert len(read) == len(set(read))
+
+
 def test_a_search_by_halves_reads_what_states_share_once(store, read):
     document = store.session("s").document(default=said(300))
     for turn in range(300, 364):

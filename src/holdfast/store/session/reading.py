@@ -212,12 +212,11 @@ class SessionReading(SessionIdentity):
         with self._reader() as reader:
             row = self._writer.find(reader, ref)
             self._writer.notice(reader, row)
-            read = kept.through(reader.chunks)
             if path is not None:
                 from holdfast.objects.selection import select_part
 
-                return select_part(row.root, path, read, types)
-            found = read_state(row.root, read)
+                return select_part(row.root, path, kept.through(reader.chunks), types)
+            found = read_state(row.root, kept.through(reader.chunks, row.size_bytes))
         # The view has ended: it takes a while to build a large state, and nothing more is asked of the store for it.
         return found.decode(types)
 
