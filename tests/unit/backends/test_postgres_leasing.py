@@ -12,7 +12,7 @@ import pytest
 psycopg = pytest.importorskip("psycopg")
 
 import holdfast  # noqa: E402
-from holdfast.backends.postgres import PostgresBackend, backend  # noqa: E402
+from holdfast.backends.postgres import PostgresBackend, backend, leasing  # noqa: E402
 from holdfast.backends.postgres.appending import append  # noqa: E402
 from holdfast.backends.postgres.connecting import Connected  # noqa: E402
 from holdfast.backends.processes import boot_ticks, this_process  # noqa: E402
@@ -189,6 +189,54 @@ def test_a_commit_under_way_is_waited_for_by_who_claims_and_by_nobody_else(
     assert [each.holder.id for each in won] == ["b"]
     with pytest.raises(ConflictError):
         store.commit(save("b", after="a")._replace(fence=held.fence))
+
+
+def claim_and_wait(store: PostgresBackend, other: Any) -> tuple[threading.Thread, list[Lease]]:
+    """Claim the lease in a thread, and return when the server has it waiting for what `other` holds."""
+    won: list[Lease] = []
+    claimant = threading.Thread(target=lambda: won.append(claim(store, "late")), daemon=True)
+    claimant.start()
+    deadline = time.monotonic() + PATIENCE
+    while not other.execute(
+        "SELECT 1 FROM pg_stat_activity WHERE %s = ANY (pg_blocking_pids(pid))", [other.info.backend_pid]
+    ).fetchall():
+        assert time.monotonic() < deadline, "nobody waits"
+        time.sleep(0.01)
+    return claimant, won
+
+
+def test_who_waited_for_a_lease_that_was_given_up_gets_the_higher_epoch(
+    store: PostgresBackend, other: Any
+) -> None:
+    leasing.claim(other, NAME, somebody("a"), 1000, 0)
+    claimant, won = claim_and_wait(store, other)
+    other.execute("DELETE FROM leases")
+    before = leasing.claim(other, NAME, somebody("b"), 1000, 0)
+    leasing.release(other, before)
+    other.commit()
+    claimant.join(PATIENCE)
+    assert [each.epoch > before.epoch for each in won] == [True]
+
+
+def test_who_waited_for_a_lease_that_ran_out_gets_the_higher_epoch(
+    store: PostgresBackend, other: Any
+) -> None:
+    claim(store, "a")
+    other.execute("SELECT 1 FROM leases FOR UPDATE")
+    claimant, won = claim_and_wait(store, other)
+    before = leasing.claim(other, NAME, somebody("a"), 1000, 0)
+    other.execute("UPDATE leases SET until = 0")
+    other.commit()
+    claimant.join(PATIENCE)
+    assert [each.epoch > before.epoch for each in won] == [True]
+
+
+def test_a_claim_that_is_refused_takes_no_epoch(store: PostgresBackend) -> None:
+    held = claim(store, "a")
+    with pytest.raises(ConflictError):
+        claim(store, "b")
+    store.release(held)
+    assert claim(store, "b").epoch == held.epoch + 1
 
 
 def test_a_claim_lasts_whatever_saves_were_asked_to(store: PostgresBackend, other: Any) -> None:
