@@ -12,6 +12,7 @@ import pytest
 import holdfast
 from holdfast.backends.header import sealed
 from holdfast.backends.postgres import PostgresBackend, creation, locking, tables
+from holdfast.backends.postgres.connecting import Connected
 from holdfast.backends.postgres.creation import VERSION, Migration, migrations
 from holdfast.errors import ErrorCode, HoldfastError
 from holdfast.testing.rows import save
@@ -196,6 +197,23 @@ def test_many_who_make_a_store_at_once_make_one(postgres_url):
     assert failures == []
     with holdfast.open(postgres_url, create=False) as store:
         assert len(store.sessions()) == 8
+
+
+def test_a_store_that_another_makes_between_two_looks_is_found(postgres_url, monkeypatch):
+    usual = Connected.execute
+    looked: list[object] = []
+
+    def slow(self, query, *args, **options):
+        answer = usual(self, query, *args, **options)
+        if "pg_class" in str(query) and not looked:
+            looked.append(query)
+            opened(postgres_url).close()
+        return answer
+
+    monkeypatch.setattr(Connected, "execute", slow)
+    with holdfast.open(postgres_url) as store:
+        store.session("s").save({"n": 1})
+    assert looked
 
 
 def test_a_newer_version_is_refused(postgres_url):

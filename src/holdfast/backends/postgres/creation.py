@@ -76,8 +76,8 @@ def find_version(connection: Connection, schema: str, where: str) -> int | None:
         InvalidInputError: Something else is in the schema (`not-a-store`).
         UnsupportedError: The format of the store is not known here (`format-too-new`).
     """
-    found = _tables(connection, schema)
-    if not found and not _has_leftovers(connection, schema):
+    found, has_others = _contents(connection, schema)
+    if not found and not has_others:
         return None
     header = read_header(connection, schema, where) if {"header", "sessions", "chunks"} <= found else {}
     if not header.get("version", "").isdecimal():
@@ -95,7 +95,8 @@ def check_there(connection: Connection, schema: str, where: str) -> None:
         NotFoundError: The schema is empty or not there (`store-missing`).
         BackendError: The role may not use it (`permission-denied`); its tables would seem to be gone.
     """
-    if not _tables(connection, schema):
+    found, _ = _contents(connection, schema)
+    if not found:
         raise store_missing(where)
     ((allowed,),) = connection.execute("SELECT has_schema_privilege(%s, 'USAGE')", [schema]).fetchall()
     if not allowed:
@@ -105,25 +106,21 @@ def check_there(connection: Connection, schema: str, where: str) -> None:
         check_version(connection, where)
 
 
-def _tables(connection: Connection, schema: str) -> set[str]:
-    found = connection.execute(
-        "SELECT relname FROM pg_catalog.pg_class WHERE relnamespace = "
-        "(SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = %s) AND relkind IN ('r', 'p', 'v', 'm', 'f')",
-        [schema],
-    )
-    return {name for (name,) in found}
+def _contents(connection: Connection, schema: str) -> tuple[set[str], bool]:
+    """The tables and views of a schema, and whether it holds anything else: sequences, functions or types.
 
-
-def _has_leftovers(connection: Connection, schema: str) -> bool:
-    """Whether a schema without tables holds something else: sequences, functions or types."""
-    ((has_some,),) = connection.execute(
-        "SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_class WHERE relnamespace = n.oid) "
+    In one statement, which sees one moment: another process may be making the store just now.
+    """
+    ((tables, has_others),) = connection.execute(
+        "SELECT ARRAY(SELECT relname::text FROM pg_catalog.pg_class WHERE relnamespace = n.oid "
+        "AND relkind IN ('r', 'p', 'v', 'm', 'f')), "
+        "EXISTS (SELECT 1 FROM pg_catalog.pg_class WHERE relnamespace = n.oid) "
         "OR EXISTS (SELECT 1 FROM pg_catalog.pg_proc WHERE pronamespace = n.oid) "
         "OR EXISTS (SELECT 1 FROM pg_catalog.pg_type WHERE typnamespace = n.oid) "
         "FROM (SELECT (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = %s)) AS n (oid)",
         [schema],
     ).fetchall()
-    return bool(has_some)
+    return set(tables), bool(has_others)
 
 
 def read_header(connection: Connection, schema: str, where: str) -> dict[str, str]:
@@ -135,7 +132,7 @@ def read_header(connection: Connection, schema: str, where: str) -> dict[str, st
         return {}
     # A header that lost what every store has is damaged, but only where the rest of a store is around it.
     is_ours = bool({"format", "store"} & {key for key, _, _ in rows})
-    if not is_ours and not set(TABLES) <= _tables(connection, schema):
+    if not is_ours and not set(TABLES) <= _contents(connection, schema)[0]:
         return {}
     return check_header(((key, value, checksum) for key, value, checksum in rows), where)
 
