@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from holdfast.storage.records import (
     Batch,
@@ -209,7 +209,10 @@ class Backend(Protocol):
         ...
 
     def reader(self) -> AbstractContextManager[Reader]:
-        """Open a view of the store as it is now. Leave it before opening another in the same thread."""
+        """Open a view of the store as it is now. Leave it before opening another in the same thread.
+
+        Backends for which each question is a trip can open one for a load, too: see `ReadsAhead`.
+        """
         ...
 
     def turn(self, session: str) -> AbstractContextManager[object]:
@@ -327,4 +330,19 @@ class Backend(Protocol):
 
     def close(self) -> None:
         """Let go of every resource. Closing twice is fine."""
+        ...
+
+
+@runtime_checkable
+class ReadsAhead(Protocol):
+    """A backend that can open a view for a load: what that asks first comes with the view, in one trip.
+
+    No backend has to have it.
+    """
+
+    def reader_for(self, session: str, name: str) -> AbstractContextManager[Reader]:
+        """What `Backend.reader` gives; the first questions are about a branch of that name, or a checkpoint of that id.
+
+        They are its row, that of the checkpoint, and the root of its state. Whatever else is asked is answered as well.
+        """
         ...

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from holdfast.history.checkpoint import Checkpoint
 from holdfast.history.heads import find_head
 from holdfast.history.refs import resolve
 from holdfast.objects.state import EncodedState, decode_state, encode_state
-from holdfast.storage.ports import Reader
+from holdfast.storage.ports import Reader, ReadsAhead
 from holdfast.storage.records import CheckpointId, CheckpointRow, ChunkHash, Claim
 from holdfast.store.composition import Composition
 from holdfast.store.draft import Draft
@@ -84,6 +85,18 @@ class Writer:
     def find(self, reader: Reader, ref: Ref) -> CheckpointRow:
         """The row that a ref names from where this writer stands."""
         return resolve(reader, self.claim.session, self.branch, ref, now=self.parts.clock())
+
+    def reader_for(self, ref: Ref) -> AbstractContextManager[Reader]:
+        """A view of the store for a load of the state that a ref names."""
+        backend = self.parts.backend
+        if isinstance(backend, ReadsAhead):
+            text: object = ref.id if isinstance(ref, Checkpoint) else ref
+            if text == "@":
+                return backend.reader_for(self.claim.session, self.branch)
+            # Anything else takes more to find; what is no text at all is refused there.
+            if isinstance(text, str) and re.fullmatch(_WHOLE_ID, text):
+                return backend.reader_for(self.claim.session, text)
+        return backend.reader()
 
     def notice(self, reader: Reader, row: CheckpointRow) -> None:
         """Seeing the tip sets what the next save expects; seeing an older checkpoint does not."""
@@ -192,7 +205,7 @@ class Writer:
         own = Writer(self.parts, self.claim, self.branch, self.keep, self.lease, self.files)
         session = self.claim.session
         began = perf_counter_ns()
-        with self.parts.backend.reader() as reader:
+        with self.reader_for(ref) as reader:
             try:
                 row = self.find(reader, ref)
             except NotFoundError as missing:

@@ -13,11 +13,14 @@ from __future__ import annotations
 import re
 import struct
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 import psycopg
 from psycopg import generators, pq
+from psycopg.abc import PQGen
+from psycopg.adapt import Transformer
 from psycopg.errors import error_from_result
 
 from holdfast.backends.postgres.connecting import Connected
@@ -43,17 +46,22 @@ _NOT_PREPARED: Final = "26000"
 """What the server says of a statement that it does not keep: psycopg drops all of them after a rollback."""
 
 
+_OF_VIEWS: Final[list[Statement]] = []
+"""All statements that views use."""
+
+
 class Statement:
     """A statement with places `%s` for text and numbers, which are sent as text, `%b` for bytes and `%a` for many.
 
     Args:
         name: Under which the server keeps it, with something added that only this connection has.
         sql: Its text.
+        of_views: Whether views use it: those are kept together, see `ask_first`.
     """
 
-    __slots__ = ("_formats", "_name", "_text", "_types")
+    __slots__ = ("_formats", "_name", "_of_views", "_text", "_types")
 
-    def __init__(self, name: str, sql: str) -> None:
+    def __init__(self, name: str, sql: str, *, of_views: bool = False) -> None:
         places = re.findall("%[sba]", sql)
         for number, place in enumerate(places, 1):
             sql = sql.replace(place, f"${number}", 1)
@@ -61,12 +69,27 @@ class Statement:
         self._name = f"holdfast_{name}_".encode()
         self._types = [_TYPES[place] for place in places]
         self._formats = [pq.Format.TEXT if place == "%s" else pq.Format.BINARY for place in places]
+        self._of_views = of_views
+        if of_views:
+            _OF_VIEWS.append(self)
+
+    def prepare(self, connection: Connected) -> None:
+        """Have the server keep it; sent with what is sent next."""
+        connection.pgconn.send_prepare(self._name + connection.mark, self._text, self._types)
+
+    def put(self, connection: Connection, values: Sequence[Value]) -> None:
+        """Ask it with what is sent next."""
+        pgconn, sent = connection.pgconn, _sent(values)
+        if self._of_views and isinstance(connection, Connected) and connection.keeps_views:
+            name = self._name + connection.mark
+            pgconn.send_query_prepared(name, sent, self._formats, pq.Format.BINARY)
+        else:
+            pgconn.send_query_params(self._text, sent, self._types, self._formats, pq.Format.BINARY)
 
     def send(self, connection: Connection, values: Sequence[Value]) -> None:
         """Send it as far as that goes without waiting; the connection can be asked nothing else before `received`."""
-        pgconn = connection.pgconn
-        pgconn.send_query_params(self._text, _sent(values), self._types, self._formats, pq.Format.BINARY)
-        pgconn.flush()
+        self.put(connection, values)
+        connection.pgconn.flush()
 
     def ask(self, connection: Connection, values: Sequence[Value]) -> pq.abc.PGresult:
         """The answer, of a statement that is seldom used, or in a transaction."""
@@ -122,6 +145,72 @@ def ask_plainly(connection: psycopg.Connection[Any], statements: bytes) -> list[
     return results
 
 
+def ask_first(
+    connection: Connection, questions: Sequence[tuple[Statement, Sequence[Value]]]
+) -> list[pq.abc.PGresult]:
+    """The answers to the first statements of a view, in one trip; the first of them opens its transaction.
+
+    What views ask is kept by the server from their fifth on a connection on, all of it together. It is let go together,
+    too, and never while a view lasts: where the first one is known there, so are those that come later.
+
+    Raises:
+        psycopg.Error: The server refuses one of them, or is gone.
+    """
+    puts = [partial(each.put, connection, values) for each, values in questions]
+    if not isinstance(connection, Connected):
+        return _at_once(connection, puts)
+    connection.views += 1
+    if connection.views == _WORTH_PREPARING:
+        return _and_keep(connection, puts)
+    try:
+        return _at_once(connection, puts)
+    except psycopg.Error as error:
+        if error.sqlstate != _NOT_PREPARED:
+            raise
+    # Nothing was done, not even begun.
+    connection.views, connection.keeps_views = 0, False
+    return _at_once(connection, puts)
+
+
+def _and_keep(connection: Connected, puts: Sequence[Callable[[], None]]) -> list[pq.abc.PGresult]:
+    """The answers; in the same trip the server is told to keep all that views ask."""
+    prepares = [partial(each.prepare, connection) for each in _OF_VIEWS]
+    # After the questions: a transaction cannot be opened as it has to be once the server was asked anything.
+    answers = _at_once(connection, [*puts, *prepares])[: len(puts)]
+    # Where that failed nobody knows which of them are kept, and this connection does without.
+    connection.keeps_views = True
+    return answers
+
+
+def _at_once(connection: Connection, puts: Sequence[Callable[[], None]]) -> list[pq.abc.PGresult]:
+    """The answers to several statements, in one trip. After one that is refused none is carried out."""
+    pgconn = connection.pgconn
+    pgconn.enter_pipeline_mode()
+    try:
+        for put in puts:
+            put()
+        pgconn.pipeline_sync()
+        results = connection.wait(_answers(pgconn, len(puts)))
+        pgconn.exit_pipeline_mode()
+    except BaseException:
+        # Lost, or interrupted between two answers: the rest would be taken for those of the next questions.
+        connection.close()
+        raise
+    for each in results:
+        _check(each)
+    return results
+
+
+def _answers(pgconn: pq.abc.PGconn, count: int) -> PQGen[list[pq.abc.PGresult]]:
+    """One answer to each of so many statements, and the sign that they are all."""
+    yield from generators.send(pgconn)
+    answers: list[pq.abc.PGresult] = []
+    for _ in range(count):
+        answers += yield from generators.fetch_many(pgconn)
+    yield from generators.fetch_many(pgconn)
+    return answers
+
+
 def leave_commit(connection: Connected) -> None:
     """End a transaction that only read, without waiting for the answer: that is for whoever takes the connection next.
 
@@ -164,6 +253,14 @@ def _check(result: pq.abc.PGresult) -> None:
         error = error_from_result(result)
         # The server always gives a code: without one these are libpq's words for a connection that broke.
         raise error if error.sqlstate is not None else psycopg.OperationalError(str(error))
+
+
+def rows_in(connection: Connection, result: pq.abc.PGresult) -> list[Row]:
+    """The rows of an answer in binary."""
+    loader = Transformer(connection)
+    loader.set_pgresult(result, format=pq.Format.BINARY)
+    rows: list[Row] = loader.load_rows(0, result.ntuples, tuple)
+    return rows
 
 
 def array_of(items: Sequence[bytes | None]) -> bytes:

@@ -205,6 +205,10 @@ class PostgresBackend:
         """See `Backend.reader`."""
         return View(self._pool, self.url, self._timeout)
 
+    def reader_for(self, session: str, name: str) -> AbstractContextManager[PostgresReader]:
+        """See `ReadsAhead.reader_for`."""
+        return View(self._pool, self.url, self._timeout, (session, name))
+
     def turn(self, session: str) -> AbstractContextManager[object]:
         """See `Backend.turn`."""
         return self._turns.of(session)

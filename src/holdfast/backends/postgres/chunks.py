@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import psycopg
-from psycopg import pq
-from psycopg.adapt import Transformer
 
 from holdfast.backends.chunk_rows import MAX_DEPTH, PackedChunk, ReadChunks
-from holdfast.backends.postgres.asking import Statement, array_of, received
+from holdfast.backends.postgres.asking import Statement, array_of, received, rows_in
 from holdfast.backends.preparing import depth_of
 from holdfast.backends.recent import RecentChunks
 from holdfast.backends.rows import Row
@@ -33,16 +31,26 @@ _FIELDS = "c.number, c.hash, c.codec, c.size_bytes, c.base, c.depth, c.data"
 _SELECT_ALONE = Statement(
     "chunks_alone",
     f"SELECT {_FIELDS} FROM chunks AS c WHERE c.hash = ANY (%a)",  # noqa: S608 - constants
+    of_views=True,
 )
 # All that the chunks stand on, each row once. One level more than there may be shows that there are too many.
-_SELECT = Statement(
-    "chunks",
+_WITH_BASES = (
     "WITH RECURSIVE chain (number, base, level) AS ("  # noqa: S608 - constants
-    "SELECT number, base, 0 FROM chunks WHERE hash = ANY (%a) UNION "
+    "SELECT number, base, 0 FROM chunks WHERE hash = {names} UNION "
     "SELECT c.number, c.base, w.level + 1 FROM chain AS w JOIN chunks AS c ON c.number = w.base "
     f"WHERE w.level <= {MAX_DEPTH}) "
-    f"SELECT {_FIELDS} FROM chunks AS c WHERE c.number = ANY (ARRAY(SELECT number FROM chain))",
+    f"SELECT {_FIELDS} FROM chunks AS c WHERE c.number = ANY (ARRAY(SELECT number FROM chain))"
 )
+_SELECT = Statement("chunks", _WITH_BASES.format(names="ANY (%a)"), of_views=True)
+SELECT_ROOT = Statement(
+    "root",
+    _WITH_BASES.format(
+        names="(SELECT root FROM checkpoints WHERE id = coalesce((SELECT b.head FROM sessions AS s "
+        "JOIN branches AS b ON b.session = s.number WHERE s.id = %s AND b.name = %s), %b))"
+    ),
+    of_views=True,
+)
+"""The root of the head of a branch; or, where there is no such branch, of a checkpoint."""
 _PUT = (
     "SELECT put_chunks(%b::bytea[], %b::smallint[], %b::bigint[], %b::bytea[], %b::bytea[], %b::smallint[], "
     "%b::bytea[], %s)"
@@ -153,24 +161,26 @@ class ChunkQuestion:
 
     def _take(self, connection: Connection, chains: dict[ChunkHash, Sequence[Row]]) -> list[ChunkHash]:
         """Add to `chains` what the server says; those chunks that stand on rows which the statement leaves out."""
-        by_number: dict[int, Row] = {}
-        by_name: dict[Any, int] = {}
-        result = received(connection)
-        loader = Transformer(connection)
-        loader.set_pgresult(result, format=pq.Format.BINARY)
-        rows: list[Row] = loader.load_rows(0, result.ntuples, tuple)
-        for number, name, *row in rows:
-            by_number[number] = (number, *row)
-            by_name[name] = number
+        found = chains_in(rows_in(connection, received(connection)))
         left: list[ChunkHash] = []
         for name in self._wanted:
-            if name in by_name:
-                chain = _chain(by_number, by_name[name])
+            if name in found:
+                chain = found[name]
                 if self._statement is _SELECT_ALONE and chain[-1][3] is not None:
                     left.append(name)
                 else:
                     chains[name] = chain
         return left
+
+
+def chains_in(rows: Iterable[Row]) -> dict[ChunkHash, Sequence[Row]]:
+    """The chunks in an answer, each with those that it stands on, as far as they are in it too."""
+    by_number: dict[int, Row] = {}
+    by_name: dict[ChunkHash, int] = {}
+    for number, name, *row in rows:
+        by_number[number] = (number, *row)
+        by_name[name] = number
+    return {name: _chain(by_number, number) for name, number in by_name.items()}
 
 
 def _chain(by_number: dict[int, Row], number: int) -> list[Row]:

@@ -80,10 +80,14 @@ class Connected(psycopg.Connection[TupleRow]):
         mark: What the names of statements that are kept on it end with. A pooler may hand on a session of the server
             with what another connection has prepared there.
         uses: How often statements were used on it, by name (`asking.py`).
+        views: How many views it has had since the server was asked to keep their statements, or let go of them.
+        keeps_views: Whether the server keeps those statements.
         owes: Whether an answer is on its way that whoever takes it next has to take first (`asking.leave_commit`).
     """
 
     made_at = 0.0
+    views = 0
+    keeps_views = False
     owes = False
     mark: bytes
     uses: dict[bytes, int]

@@ -19,14 +19,17 @@ from typing import Any, Final, TypeVar
 import psycopg
 
 from holdfast.backends import rows
+from holdfast.backends.chunk_rows import ReadChunks
 from holdfast.backends.header import check_header
 from holdfast.backends.matching import metadata_matches, normalized
-from holdfast.backends.postgres.chunks import AT_ONCE, ChunkQuestion, present_among, read_chunks
+from holdfast.backends.postgres.asking import Statement, rows_in
+from holdfast.backends.postgres.chunks import AT_ONCE, ChunkQuestion, chains_in, present_among, read_chunks
 from holdfast.backends.postgres.errors import is_lost, is_retryable, translated, view_ended
 from holdfast.backends.postgres.query import to_sql
 from holdfast.backends.postgres.write import check_checkpoint
 from holdfast.backends.rows import Row
 from holdfast.errors import ErrorCode, HoldfastError, StateError
+from holdfast.record import Record
 from holdfast.storage.copying import Adopted
 from holdfast.storage.records import (
     BranchRow,
@@ -67,11 +70,13 @@ _FEW_BRANCHES: Final = 16
 """So many of a session are fetched with the first one that is asked for. A load asks for two or three names, one after
 the other, and a session seldom has more."""
 # And the row that is asked for next: the head of that branch; or, where the name is a whole id, that checkpoint.
-_SELECT_FEW_BRANCHES = (
+SELECT_FEW_BRANCHES = Statement(
+    "branches",
     f"SELECT b.name, b.head, b.moved_at, b.seal, {rows.CHECKPOINT_FIELDS} FROM sessions AS s "  # noqa: S608 - constants
     "JOIN branches AS b ON b.session = s.number LEFT JOIN checkpoints AS c "
     "ON c.id = CASE WHEN b.name = %s THEN b.head ELSE %b END AND c.session = s.number "
-    f"WHERE s.id = %s ORDER BY b.name LIMIT {_FEW_BRANCHES + 1}"
+    f"WHERE s.id = %s ORDER BY b.name LIMIT {_FEW_BRANCHES + 1}",
+    of_views=True,
 )
 _BRANCH_COLUMNS: Final = 4
 _ID: Final = 4
@@ -101,10 +106,15 @@ class PostgresReader:
         connection: Used by nobody else.
         url: The name of the store, for errors.
         reopen: Gives another connection in a transaction of its own, where this one is lost.
+        ahead: What was asked together with the beginning of the transaction.
     """
 
     def __init__(
-        self, connection: Connection, url: str, reopen: Callable[[], Connection] | None = None
+        self,
+        connection: Connection,
+        url: str,
+        reopen: Callable[[], Connection] | None = None,
+        ahead: ReadAhead | None = None,
     ) -> None:
         self._connected: Connection | None = connection
         self._url = url
@@ -112,6 +122,10 @@ class PostgresReader:
         self._branches: dict[str, dict[str, Row] | None] = {}
         self._ahead: dict[bytes, Row] = {}
         self._asked: AskedChunks | None = None
+        self._root: ReadChunks | None = None
+        if ahead is not None:
+            self._branches[ahead.session] = self._known(ahead.branches)
+            self._root = ReadChunks(chains_in(ahead.root))
 
     def leave(self) -> None:
         """End the use of the connection, which goes to somebody else."""
@@ -119,6 +133,7 @@ class PostgresReader:
         with suppress(HoldfastError, psycopg.Error):
             self._take_answer()
         self._connected = self._reopen = None
+        self._root = None
         self._branches.clear()
         self._ahead.clear()
 
@@ -149,10 +164,16 @@ class PostgresReader:
         return rows.branch_from(session, known[name]) if name in known else None
 
     def _few_branches(self, session: str, name: str) -> dict[str, Row] | None:
-        """The branches of a session by name; None where there are too many. What is asked for next is kept."""
-        meant = bytes.fromhex(name) if re.fullmatch(_WHOLE_ID, name) else None
+        if not _can_be_kept(session):
+            return {}
         # A name that no branch can have says nothing of the others.
-        some = self._all(_SELECT_FEW_BRANCHES, name if _can_be_kept(name) else "", meant, session)
+        given = [name if _can_be_kept(name) else "", meant_by(name), session]
+        return self._known(
+            self._ask(lambda connection: rows_in(connection, SELECT_FEW_BRANCHES.ask(connection, given)))
+        )
+
+    def _known(self, some: list[Row]) -> dict[str, Row] | None:
+        """The branches of a session by name; None where there are too many. What is asked for next is kept."""
         for row in some:
             checkpoint = row[_BRANCH_COLUMNS:]
             if checkpoint[_ID] is not None:
@@ -196,6 +217,8 @@ class PostgresReader:
         wanted = list(hashes)
         if not wanted:
             return {}
+        if self._root is not None and all(name in self._root for name in wanted):
+            return self._root
         if self._reopen is not None or len(wanted) > AT_ONCE:
             # Before the first answer there may have to be another connection, and many are asked for in turn.
             return self._ask(lambda connection: read_chunks(connection, wanted))
@@ -297,6 +320,21 @@ class PostgresReader:
                 else:
                     self._reopen = None
                     return answer
+
+
+class ReadAhead(Record):
+    """What a load asks first, as it came with the beginning of the transaction."""
+
+    session: str
+    branches: list[Row]
+    """The answer to `SELECT_FEW_BRANCHES`."""
+    root: list[Row]
+    """The answer to `SELECT_ROOT`."""
+
+
+def meant_by(name: str) -> bytes | None:
+    """The id that a name is, if it is one as a whole."""
+    return bytes.fromhex(name) if re.fullmatch(_WHOLE_ID, name) else None
 
 
 class AskedChunks(Mapping[ChunkHash, bytes]):

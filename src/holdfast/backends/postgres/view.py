@@ -10,25 +10,31 @@ from typing import Final
 import psycopg
 from psycopg import pq
 
-from holdfast.backends.postgres.asking import ask_plainly, leave_commit
+from holdfast.backends.postgres.asking import Statement, ask_first, ask_plainly, leave_commit, rows_in
+from holdfast.backends.postgres.chunks import SELECT_ROOT
 from holdfast.backends.postgres.connecting import Connected
 from holdfast.backends.postgres.creation import check_entry
 from holdfast.backends.postgres.errors import is_lost, is_retryable, translated
 from holdfast.backends.postgres.pooling import Pool
-from holdfast.backends.postgres.read import Connection, PostgresReader
+from holdfast.backends.postgres.read import (
+    SELECT_FEW_BRANCHES,
+    Connection,
+    PostgresReader,
+    ReadAhead,
+    meant_by,
+)
 from holdfast.backends.rules import store_damaged
 
 _FIRST_PAUSE: Final = 0.002
 _LONGEST_PAUSE: Final = 0.1
 """Of a second, before another look where nothing but time helps."""
 
-# One trip to the server: without parameters, a text may hold several statements. A transaction sees the store as it is
-# at its first statement that reads, so that one comes now. It reads one of our tables, because the lock on that keeps a
-# rebuild from putting other tables under the same names while somebody looks at this moment.
-# And it says whether this version of the code can read the rest.
-_BEGIN: Final = (
-    b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; "
-    b"SELECT key, value, seal FROM header ORDER BY key = 'version' DESC LIMIT 1"
+# One trip to the server for both. A transaction sees the store as it is at its first statement that reads, so that one
+# comes now. It reads one of our tables, because the lock on that keeps a rebuild from putting other tables under the
+# same names while somebody looks at this moment. And it says whether this version of the code can read the rest.
+_BEGIN: Final = Statement("begin", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", of_views=True)
+_HEADER: Final = Statement(
+    "header", "SELECT key, value, seal FROM header ORDER BY key = 'version' DESC LIMIT 1", of_views=True
 )
 
 
@@ -39,21 +45,28 @@ class View:
         pool: Where connections come from.
         url: The name of the store, for errors.
         timeout: How many seconds to go on where connections turn out to be lost, as after a restart of the server.
+        first: The session and the branch, or the whole id of the checkpoint, whose state is asked for first.
     """
 
-    __slots__ = ("_connection", "_lease", "_pool", "_reader", "_timeout", "_url")
+    __slots__ = ("_ahead", "_connection", "_first", "_lease", "_pool", "_reader", "_timeout", "_url")
 
-    def __init__(self, pool: Pool, url: str, timeout: float) -> None:
+    def __init__(self, pool: Pool, url: str, timeout: float, first: tuple[str, str] | None = None) -> None:
         self._pool = pool
         self._url = url
         self._timeout = timeout
+        self._first = first
+        self._ahead: ReadAhead | None = None
         self._lease: AbstractContextManager[Connected] | None = None
         self._connection: Connected | None = None
         self._reader: PostgresReader | None = None
 
     def __enter__(self) -> PostgresReader:
         try:
-            self._reader = PostgresReader(self._open(), self._url, self._open_again)
+            connection = self._open()
+            # What came with the beginning is of that moment: no other connection can go on from there.
+            reopen = self._open_again if self._ahead is None else None
+            self._reader = PostgresReader(connection, self._url, reopen, self._ahead)
+            self._ahead = None
         except BaseException:
             # Ctrl-C just now: `__exit__` is never called.
             self._give_back()
@@ -91,7 +104,7 @@ class View:
             self._connection = self._lease.__enter__()
             try:
                 with translated(self._url):
-                    has_begun = begin(self._connection, self._url)
+                    has_begun = self._begin(self._connection)
             except BaseException as error:
                 self._give_back(error)
                 if not (is_lost(error) or is_retryable(error.__cause__)) or time.monotonic() >= deadline:
@@ -108,6 +121,13 @@ class View:
             # Rows that are about to come, or a standby that is catching up, need no thousand questions a second.
             time.sleep(min(pause, max(deadline - time.monotonic(), 0)))
             pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _begin(self, connection: Connection) -> bool:
+        if self._first is None:
+            return begin(connection, self._url)
+        begun = begin_with(connection, self._url, *self._first)
+        self._ahead = begun
+        return begun is not None
 
     def _open_again(self) -> Connection:
         self._give_back()
@@ -135,12 +155,36 @@ def begin(connection: Connection, url: str) -> bool:
     Somebody who waits for the lock of a rebuild has chosen the moment before, and then finds the tables of afterwards,
     in which nothing is from that moment.
     """
-    _, header = ask_plainly(connection, _BEGIN)
-    if not header.ntuples:
-        return False
-    key, value, seal = [(header.get_value(0, at) or b"").decode() for at in range(3)]
-    check_entry((key, value, int(seal)), url)
-    return True
+    _, header = ask_first(connection, [(_BEGIN, ()), (_HEADER, ())])
+    return _is_filled(connection, url, header)
+
+
+def begin_with(connection: Connection, url: str, session: str, name: str) -> ReadAhead | None:
+    """The same together with what a load asks first; None where `begin` is false."""
+    meant = meant_by(name)
+    questions = [
+        (_BEGIN, ()),
+        (_HEADER, ()),
+        (SELECT_FEW_BRANCHES, [name, meant, session]),
+        (SELECT_ROOT, [session, name, meant]),
+    ]
+    try:
+        _, header, branches, root = ask_first(connection, questions)
+    except (psycopg.ProgrammingError, psycopg.NotSupportedError):
+        # Tables of another version may not understand the rest: then that is what has to be said.
+        connection.rollback()
+        begin(connection, url)
+        raise
+    if not _is_filled(connection, url, header):
+        return None
+    return ReadAhead(session, rows_in(connection, branches), rows_in(connection, root))
+
+
+def _is_filled(connection: Connection, url: str, header: pq.abc.PGresult) -> bool:
+    for key, value, seal in rows_in(connection, header):
+        check_entry((key, value, seal), url)
+        return True
+    return False
 
 
 def end(connection: Connection) -> None:
