@@ -19,7 +19,7 @@ from holdfast.objects.tracked_dict import TrackedDict
 from holdfast.objects.tracked_list import TrackedList
 from holdfast.store.document import DocumentKinds, TrackedDocument
 from holdfast.store.draft import check_draft
-from holdfast.store.saving import UNSET, OnConflict, Unset
+from holdfast.store.intent import UNSET, OnConflict, Unset
 from holdfast.store.session import Ref
 
 

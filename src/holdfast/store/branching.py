@@ -22,8 +22,8 @@ from holdfast.record import Record
 from holdfast.storage.ports import Reader
 from holdfast.storage.records import BranchRow, CheckpointId, CheckpointRow, Claim, Move, SessionRow
 from holdfast.store.changing import OperationPlan, carry_out
+from holdfast.store.intent import Expectation, Unset
 from holdfast.store.place import Place
-from holdfast.store.saving import Expectation, Unset
 
 _MOST_OF_A_MESSAGE = 200
 """Enough to know the restored checkpoint again; the whole message is on that one."""

@@ -23,7 +23,7 @@ from holdfast.objects.tracked_dict import TrackedDict
 from holdfast.objects.tracked_list import TrackedList
 from holdfast.storage.records import ChunkHash
 from holdfast.store.draft import Draft, check_draft
-from holdfast.store.saving import UNSET, OnConflict, Unset
+from holdfast.store.intent import UNSET, OnConflict, Unset
 
 Ref = str | Checkpoint
 

@@ -38,8 +38,8 @@ from holdfast.storage.records import CheckpointId, CheckpointRow, ChunkHash, Mov
 from holdfast.store.changing import OperationPlan, carry_out
 from holdfast.store.composition import Composition
 from holdfast.store.draft import check_message
+from holdfast.store.intent import Expectation, Unset
 from holdfast.store.place import Place, session_of
-from holdfast.store.saving import Expectation, Unset
 
 
 class MergeReport(Record):

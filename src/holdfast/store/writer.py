@@ -22,17 +22,8 @@ from holdfast.storage.ports import Reader, ReadsAhead
 from holdfast.storage.records import CheckpointId, CheckpointRow, ChunkHash, Claim
 from holdfast.store.composition import Composition
 from holdfast.store.draft import Draft
+from holdfast.store.intent import UNSET, Expectation, Intent, OnConflict, Saved, Unset, Unsettled
 from holdfast.store.place import Place
-from holdfast.store.saving import (
-    UNSET,
-    Expectation,
-    Intent,
-    OnConflict,
-    Saved,
-    Unset,
-    Unsettled,
-    save_encoded,
-)
 
 if TYPE_CHECKING:
     from holdfast.history.keep import Keep
@@ -151,6 +142,9 @@ class Writer:
                 code=ErrorCode.BAD_ARGUMENT,
                 hint='use "raise" or "fork"',
             )
+        # A program that only reads never imports it.
+        from holdfast.store.saving import save_encoded
+
         began = perf_counter_ns()
         parts = self.parts
         if encoded.relies_on in self._kept:

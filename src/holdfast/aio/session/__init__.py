@@ -25,10 +25,10 @@ from holdfast.history.lineage import Tree
 from holdfast.objects.state import EncodedState
 from holdfast.store.branching import BranchInfo
 from holdfast.store.draft import check_draft
+from holdfast.store.intent import UNSET, OnConflict, Unset
 from holdfast.store.looking import Around
 from holdfast.store.pruning import PruneReport
 from holdfast.store.recovering import Recovered
-from holdfast.store.saving import UNSET, OnConflict, Unset
 from holdfast.store.session import Ref
 from holdfast.store.undoing import OperationInfo, Undone
 

@@ -15,7 +15,7 @@ from holdfast.errors import ConflictError, ErrorCode
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.objects.state import EncodedState
 from holdfast.store.draft import check_draft
-from holdfast.store.saving import UNSET, OnConflict, Unset
+from holdfast.store.intent import UNSET, OnConflict, Unset
 from holdfast.store.session.archiving import SessionArchiving
 from holdfast.store.session.branching import SessionBranching
 from holdfast.store.session.changing import SessionChanging

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.history.names import check_tags
 from holdfast.storage.records import CheckpointId
-from holdfast.store.saving import Unset
+from holdfast.store.intent import Unset
 from holdfast.store.session.identity import Ref, SessionIdentity
 
 # Each is imported by the methods that need it: a process that only saves is started faster.

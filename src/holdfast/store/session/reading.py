@@ -15,8 +15,8 @@ from holdfast.objects.state import read_state
 from holdfast.storage.ports import Reader
 from holdfast.storage.records import Query
 from holdfast.store.draft import check_text
+from holdfast.store.intent import UNSET, Unset
 from holdfast.store.place import session_of
-from holdfast.store.saving import UNSET, Unset
 from holdfast.store.session.identity import Ref, SessionIdentity, check_limit
 
 if TYPE_CHECKING:
