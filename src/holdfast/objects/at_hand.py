@@ -29,6 +29,9 @@ _BESIDE: Final = 330
 """Bytes that a chunk takes beside its own, and no less: two objects, and its place among the others, of which there may
 be three for each that is taken. For the moment in which that table is made anew there is one more of it."""
 
+_MOST_ROOTS: Final = 256
+"""Sessions of which the last root is known."""
+
 _Read = Callable[[Iterable[ChunkHash]], Mapping[ChunkHash, bytes]]
 
 
@@ -69,11 +72,12 @@ class ChunksAtHand:
 class KeptChunks:
     """Chunks in the order of their last use. Emptied by taking another: who still has this one harms nobody."""
 
-    __slots__ = ("_changing", "_chunks", "_left", "_most", "until")
+    __slots__ = ("_changing", "_chunks", "_left", "_most", "_roots", "until")
 
     def __init__(self, most: int) -> None:
         self._most = self._left = most
         self._chunks: OrderedDict[ChunkHash, bytes] = OrderedDict()
+        self._roots: dict[str, ChunkHash] = {}
         # Never waited for: a fork may leave it taken for ever, and another thread may be at work.
         self._changing = threading.Lock()
         self.until = time.monotonic() + TRUSTED_SECONDS
@@ -96,6 +100,17 @@ class KeptChunks:
             return FoundChunks(self, known, read(missing) if missing else {})
 
         return reading
+
+    def root_of(self, session: str) -> ChunkHash | None:
+        """The root of the state of that session that was loaded last, if it is here: most often it is the next, too."""
+        root = self._roots.get(session)
+        return root if root in self._chunks else None
+
+    def note_root(self, session: str, root: ChunkHash) -> None:
+        """Note which root is being loaded."""
+        if len(self._roots) >= _MOST_ROOTS:
+            self._roots.clear()
+        self._roots[session] = root
 
     def among(self, wanted: Iterable[ChunkHash]) -> dict[ChunkHash, bytes]:
         """Those of the chunks that are here."""

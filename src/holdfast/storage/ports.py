@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol
 
 from holdfast.storage.records import (
     Batch,
@@ -333,16 +333,18 @@ class Backend(Protocol):
         ...
 
 
-@runtime_checkable
-class ReadsAhead(Protocol):
+class ReadsAhead(Backend, Protocol):
     """A backend that can open a view for a load: what that asks first comes with the view, in one trip.
 
-    No backend has to have it.
+    No backend has to have it. Where its class has a method of that name, loads call that and not `reader`.
     """
 
-    def reader_for(self, session: str, name: str) -> AbstractContextManager[Reader]:
+    def reader_for(
+        self, session: str, name: str, known: ChunkHash | None = None
+    ) -> AbstractContextManager[Reader]:
         """What `Backend.reader` gives; the first questions are about a branch of that name, or a checkpoint of that id.
 
-        They are its row, that of the checkpoint, and the root of its state. Whatever else is asked is answered as well.
+        They are its row, that of the checkpoint, and the root of its state, unless that is `known`. Whatever else is
+        asked is answered as well.
         """
         ...

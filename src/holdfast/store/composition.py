@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from holdfast.history.names import check_label
 from holdfast.objects.at_hand import KEPT_BYTES, ChunksAtHand
 from holdfast.objects.registry import GLOBAL, TypeRegistry
 from holdfast.record import Record
-from holdfast.storage.ports import Backend
+from holdfast.storage.ports import Backend, ReadsAhead
 from holdfast.store.metrics import Metrics
 
 if TYPE_CHECKING:
@@ -76,6 +76,8 @@ class Composition(Record):
     metrics: Metrics
     at_hand: ChunksAtHand
     """For loads: what the last ones read."""
+    ahead: ReadsAhead | None
+    """The backend, if it can bring along what a load asks first."""
     cuts: Cuts | None = None
     """For tests: other figures to cut states by than those of the format."""
 
@@ -98,4 +100,6 @@ def compose(
     metrics = Metrics()
     upkeep = LazyUpkeep(backend, metrics)
     at_hand = ChunksAtHand(_AT_HAND_BYTES)
-    return Composition(backend, GLOBAL.child(types), version, clock, upkeep, metrics, at_hand)
+    # Of its class: one that hands on whatever it does not know to another may want to see who reads.
+    ahead = cast("ReadsAhead", backend) if hasattr(type(backend), "reader_for") else None
+    return Composition(backend, GLOBAL.child(types), version, clock, upkeep, metrics, at_hand, ahead)

@@ -18,7 +18,7 @@ from holdfast.history.checkpoint import Checkpoint
 from holdfast.history.heads import find_head
 from holdfast.history.refs import resolve
 from holdfast.objects.state import EncodedState, decode_state, encode_state
-from holdfast.storage.ports import Reader, ReadsAhead
+from holdfast.storage.ports import Reader
 from holdfast.storage.records import CheckpointId, CheckpointRow, ChunkHash, Claim
 from holdfast.store.composition import Composition
 from holdfast.store.draft import Draft
@@ -38,6 +38,7 @@ _MOST_KEPT = 64
 """More than there are saves under way at once: each relies on a state that was saved before it was encoded."""
 
 _WHOLE_ID = "[0-9a-fA-F]{64}"
+_NAME = "[^@#~:]+"
 
 
 class Writer:
@@ -77,16 +78,17 @@ class Writer:
         """The row that a ref names from where this writer stands."""
         return resolve(reader, self.claim.session, self.branch, ref, now=self.parts.clock())
 
-    def reader_for(self, ref: Ref) -> AbstractContextManager[Reader]:
-        """A view of the store for a load of the state that a ref names."""
-        backend = self.parts.backend
-        if isinstance(backend, ReadsAhead):
-            text: object = ref.id if isinstance(ref, Checkpoint) else ref
-            if text == "@":
-                return backend.reader_for(self.claim.session, self.branch)
-            # Anything else takes more to find; what is no text at all is refused there.
-            if isinstance(text, str) and re.fullmatch(_WHOLE_ID, text):
-                return backend.reader_for(self.claim.session, text)
+    def reader_for(self, ref: Ref, known: ChunkHash | None = None) -> AbstractContextManager[Reader]:
+        """A view of the store for a load of the state that a ref names. A root that is `known` need not come."""
+        backend, ahead = self.parts.backend, self.parts.ahead
+        if ahead is None:
+            return backend.reader()
+        text: object = ref.id if isinstance(ref, Checkpoint) else ref
+        if text == "@":
+            return ahead.reader_for(self.claim.session, self.branch, known)
+        # Whatever else may be the name of a branch, or an id. What is no text at all is refused by who looks for it.
+        if isinstance(text, str) and re.fullmatch(_NAME, text):
+            return ahead.reader_for(self.claim.session, text, known)
         return backend.reader()
 
     def notice(self, reader: Reader, row: CheckpointRow) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,12 +12,13 @@ psycopg = pytest.importorskip("psycopg")
 from tests.unit.backends.test_postgres_read import Run, end_others, run, store, trips  # noqa: E402, F401
 
 import holdfast  # noqa: E402
+from holdfast.backends.chunk_rows import MAX_DEPTH  # noqa: E402
 from holdfast.backends.header import sealed  # noqa: E402
 from holdfast.backends.memory import MemoryBackend  # noqa: E402
-from holdfast.backends.postgres import PostgresBackend, asking  # noqa: E402
+from holdfast.backends.postgres import PostgresBackend, asking, view  # noqa: E402
 from holdfast.backends.postgres.creation import VERSION  # noqa: E402
 from holdfast.errors import ErrorCode, HoldfastError, UnsupportedError  # noqa: E402
-from holdfast.storage.ports import ReadsAhead  # noqa: E402
+from holdfast.objects.at_hand import KEPT_BYTES  # noqa: E402
 from holdfast.storage.records import ChunkHash  # noqa: E402
 from holdfast.testing.rows import checkpoint_id, save  # noqa: E402
 
@@ -82,7 +84,7 @@ def test_the_answers_are_those_of_any_view(
 def test_a_load_of_a_small_state_waits_for_the_server_once(store: PostgresBackend) -> None:  # noqa: F811
     session = holdfast.Store(store).session("work")
     made = [session.save({"n": number}) for number in range(3)]
-    for ref in ("@", made[1].id, made[2]):
+    for ref in ("@", "main", made[1].id, made[2]):
         with trips(store) as seen:
             holdfast.Store(store).session("work").load(ref)
         # The view with all that there is to ask; and its end, which nobody waits for.
@@ -143,7 +145,7 @@ def test_what_views_ask_is_kept_and_kept_again_after_it_was_dropped(filled: Post
 
     with filled._pool.connection() as connection:
         connection.execute("DEALLOCATE ALL")
-        connection.views, connection.keeps_views = 0, False
+        connection.forget_kept()
     all_of_them = len(asking._OF_VIEWS)
     for expected in [0, 0, 0, 0, all_of_them, all_of_them]:
         look()
@@ -169,6 +171,8 @@ def test_a_view_that_is_refused_while_it_is_kept_leaves_nothing_half_kept(
     run("ALTER TABLE elsewhere RENAME TO chunks")
     for _ in range(2 * VIEWS):
         assert holdfast.Store(store).session("work").load() == {"n": 0}
+    with store._pool.connection() as connection:
+        assert connection.keeps_views
 
 
 @pytest.mark.parametrize("views", [0, 2 * VIEWS])
@@ -215,10 +219,72 @@ def test_an_interrupt_before_the_last_answer_leaves_the_connection_to_nobody(
         assert reader.branch("work", "main") is not None
 
 
-def test_a_backend_need_not_have_it(store: PostgresBackend) -> None:  # noqa: F811
-    assert isinstance(store, ReadsAhead)
-    plain = MemoryBackend()
-    assert not isinstance(plain, ReadsAhead)
-    session = holdfast.Store(plain).session("work")
+@pytest.mark.parametrize("reader", ["reader", "reader_for"])
+def test_only_a_backend_whose_class_has_it_is_asked(store: PostgresBackend, reader: str) -> None:  # noqa: F811
+    """One that hands on whatever it does not know to another wants to be asked itself."""
+    asked: list[str] = []
+
+    class Handing:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(store, name)
+
+    def opened(_: object, *args: Any) -> Any:
+        asked.append(reader)
+        return getattr(store, reader)(*args)
+
+    setattr(Handing, reader, opened)
+    made: Any = Handing()
+    session = holdfast.Store(made).session("work")
+    session.save({"n": 0})
+    asked.clear()
+    assert session.load() == {"n": 0}
+    assert asked == [reader]
+
+
+def test_a_root_that_is_at_hand_does_not_come_again(
+    store: PostgresBackend,  # noqa: F811
+    chunks_at_hand: Callable[[int], None],
+) -> None:
+    chunks_at_hand(KEPT_BYTES)
+    session = holdfast.Store(store).session("work")
+    state = {"notes": [f"note {number}" for number in range(400)]}
+    for number in range(MAX_DEPTH):
+        session.save({**state, "n": number})
+    came: list[int] = []
+    usual = asking.rows_in
+
+    def counted(connection: Any, result: Any) -> Any:
+        rows = usual(connection, result)
+        came.append(len(rows))
+        return rows
+
+    loads = holdfast.Store(store).session("work")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(view, "rows_in", counted)
+        for _ in range(3):
+            assert loads.load() == {**state, "n": MAX_DEPTH - 1}
+        first, second, third = came[2::3]
+        assert first > 1
+        assert (second, third) == (0, 0)
+        session.save(state)
+        came.clear()
+        assert loads.load() == state
+        assert came[2] > 0
+
+
+def test_tables_that_were_changed_by_hand_are_asked_anew(store: PostgresBackend, run: Run) -> None:  # noqa: F811
+    session = holdfast.Store(store).session("work")
+    session.save({"n": 0})
+    for _ in range(2 * VIEWS):
+        session.load()
+    run("ALTER TABLE chunks ALTER COLUMN size_bytes TYPE integer")
+    for _ in range(2 * VIEWS):
+        assert holdfast.Store(store).session("work").load() == {"n": 0}
+    with store._pool.connection() as connection:
+        assert connection.keeps_views
+
+
+def test_a_backend_need_not_have_it() -> None:
+    session = holdfast.Store(MemoryBackend()).session("work")
     made = session.save({"n": 0})
     assert [session.load(ref) for ref in ("@", made.id, made)] == [{"n": 0}] * 3

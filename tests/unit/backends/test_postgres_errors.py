@@ -12,6 +12,7 @@ psycopg = pytest.importorskip("psycopg")
 
 import ormsgpack  # noqa: E402
 
+import holdfast  # noqa: E402
 from holdfast.backends.postgres.address import parse  # noqa: E402
 from holdfast.backends.postgres.errors import (  # noqa: E402
     check_server,
@@ -199,6 +200,15 @@ def test_a_server_that_is_too_old_is_refused(version, shown):
         check_server(version, URL)
     assert error.value.code is ErrorCode.SERVER_TOO_OLD
     assert f"PostgreSQL {shown};" in str(error.value)
+
+
+def test_a_library_without_pipelines_is_refused(postgres_url, monkeypatch):
+    monkeypatch.setattr("psycopg.pq.version", lambda: 130_014)
+    with pytest.raises(UnsupportedError) as error:
+        holdfast.open(postgres_url)
+    assert error.value.code is ErrorCode.NOT_SUPPORTED
+    assert "libpq 13" in str(error.value)
+    assert "psycopg[binary]" in error.value.hint
 
 
 @pytest.mark.parametrize("version", [130_000, 150_018, 190_000])

@@ -213,9 +213,13 @@ def test_who_waited_for_a_lease_that_was_given_up_gets_the_higher_epoch(
     other.execute("DELETE FROM leases")
     before = leasing.claim(other, NAME, somebody("b"), 1000, 0)
     leasing.release(other, before)
+    given_up = other.execute("SELECT now_us()").fetchone()[0]
     other.commit()
     claimant.join(PATIENCE)
     assert [each.epoch > before.epoch for each in won] == [True]
+    # Its time begins when it has it, and not when it began to wait.
+    assert won[0].since >= given_up
+    assert won[0].until >= given_up + LONG * 1_000_000
 
 
 def test_who_waited_for_a_lease_that_ran_out_gets_the_higher_epoch(

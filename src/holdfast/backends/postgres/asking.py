@@ -44,6 +44,8 @@ _WORTH_PREPARING: Final = 5
 """Uses on one connection, before a statement is kept there; who saves once need not pay for it."""
 _NOT_PREPARED: Final = "26000"
 """What the server says of a statement that it does not keep: psycopg drops all of them after a rollback."""
+_NOT_KEPT: Final = (_NOT_PREPARED, "0A000")
+"""And of one that it keeps and that would answer something else than it did."""
 
 
 _OF_VIEWS: Final[list[Statement]] = []
@@ -165,19 +167,24 @@ def ask_first(
     try:
         return _at_once(connection, puts)
     except psycopg.Error as error:
-        if error.sqlstate != _NOT_PREPARED:
+        if error.sqlstate not in _NOT_KEPT or not connection.keeps_views:
             raise
-    # Nothing was done, not even begun.
-    connection.views, connection.keeps_views = 0, False
+    # Nothing was done. They are gone, or tables were changed under them.
+    connection.forget_kept()
+    connection.rollback()
     return _at_once(connection, puts)
 
 
 def _and_keep(connection: Connected, puts: Sequence[Callable[[], None]]) -> list[pq.abc.PGresult]:
     """The answers; in the same trip the server is told to keep all that views ask."""
     prepares = [partial(each.prepare, connection) for each in _OF_VIEWS]
-    # After the questions: a transaction cannot be opened as it has to be once the server was asked anything.
-    answers = _at_once(connection, [*puts, *prepares])[: len(puts)]
-    # Where that failed nobody knows which of them are kept, and this connection does without.
+    try:
+        # After the questions: a transaction cannot be opened as it has to be once the server was asked anything.
+        answers = _at_once(connection, [*puts, *prepares])[: len(puts)]
+    except psycopg.Error:
+        # Some of them may be kept.
+        connection.forget_kept()
+        raise
     connection.keeps_views = True
     return answers
 

@@ -31,6 +31,7 @@ from holdfast.backends.postgres.errors import (
     translated,
 )
 from holdfast.backends.postgres.pooling import Pool
+from holdfast.backends.postgres.read import FirstQuestions, PostgresReader, can_be_kept
 from holdfast.backends.postgres.scrubbing import check_owner, scrub
 from holdfast.backends.postgres.turns import Turns
 from holdfast.backends.postgres.view import View
@@ -42,11 +43,10 @@ from holdfast.errors import ConflictError, ErrorCode, HoldfastError, InvalidInpu
 from holdfast.storage.copying import Adoption
 from holdfast.storage.inspection import Rebuilt
 from holdfast.storage.ports import Inspection
-from holdfast.storage.records import Batch, Receipt
+from holdfast.storage.records import Batch, ChunkHash, Receipt
 
 if TYPE_CHECKING:
     from holdfast.backends.inspection import RowInspection
-    from holdfast.backends.postgres.read import PostgresReader
     from holdfast.storage.leasing import Holder, Lease
 
 _T = TypeVar("_T")
@@ -205,9 +205,13 @@ class PostgresBackend:
         """See `Backend.reader`."""
         return View(self._pool, self.url, self._timeout)
 
-    def reader_for(self, session: str, name: str) -> AbstractContextManager[PostgresReader]:
+    def reader_for(
+        self, session: str, name: str, known: ChunkHash | None = None
+    ) -> AbstractContextManager[PostgresReader]:
         """See `ReadsAhead.reader_for`."""
-        return View(self._pool, self.url, self._timeout, (session, name))
+        # Of what cannot be there nothing need be asked.
+        first = FirstQuestions(session, name, known) if can_be_kept(session) and can_be_kept(name) else None
+        return View(self._pool, self.url, self._timeout, first)
 
     def turn(self, session: str) -> AbstractContextManager[object]:
         """See `Backend.turn`."""

@@ -46,11 +46,12 @@ SELECT_ROOT = Statement(
     "root",
     _WITH_BASES.format(
         names="(SELECT root FROM checkpoints WHERE id = coalesce((SELECT b.head FROM sessions AS s "
-        "JOIN branches AS b ON b.session = s.number WHERE s.id = %s AND b.name = %s), %b))"
+        "JOIN branches AS b ON b.session = s.number WHERE s.id = %s AND b.name = %s), %b) "
+        "AND root IS DISTINCT FROM %b)"
     ),
     of_views=True,
 )
-"""The root of the head of a branch; or, where there is no such branch, of a checkpoint."""
+"""The root of the head of a branch; or, where there is no such branch, of a checkpoint. Nothing where it is known."""
 _PUT = (
     "SELECT put_chunks(%b::bytea[], %b::smallint[], %b::bigint[], %b::bytea[], %b::bytea[], %b::smallint[], "
     "%b::bytea[], %s)"

@@ -26,6 +26,7 @@ from psycopg.rows import TupleRow
 from holdfast.backends.postgres.address import Address
 from holdfast.backends.postgres.errors import (
     check_encoding,
+    check_library,
     check_server,
     connecting_failed,
     too_many_connections,
@@ -80,8 +81,8 @@ class Connected(psycopg.Connection[TupleRow]):
         mark: What the names of statements that are kept on it end with. A pooler may hand on a session of the server
             with what another connection has prepared there.
         uses: How often statements were used on it, by name (`asking.py`).
-        views: How many views it has had since the server was asked to keep their statements, or let go of them.
-        keeps_views: Whether the server keeps those statements.
+        views: How many views it has had since it was opened, or since what the server kept of it was found to be gone.
+        keeps_views: Whether the server keeps the statements of views.
         owes: Whether an answer is on its way that whoever takes it next has to take first (`asking.leave_commit`).
     """
 
@@ -91,6 +92,11 @@ class Connected(psycopg.Connection[TupleRow]):
     owes = False
     mark: bytes
     uses: dict[bytes, int]
+
+    def forget_kept(self) -> None:
+        """Count on nothing that the server may have kept: what is kept from here on has other names."""
+        self.mark, self.uses = os.urandom(8).hex().encode(), {}
+        self.views, self.keeps_views = 0, False
 
 
 class Connector:
@@ -149,8 +155,7 @@ class Connector:
     def _log_in(self) -> Connected:
         connection = Connected.connect(make_conninfo("", **self._parameters), autocommit=True)
         connection.made_at = time.monotonic()
-        connection.mark = os.urandom(8).hex().encode()
-        connection.uses = {}
+        connection.forget_kept()
         # psycopg warns of a connection that is collected while it is open, unless it has this, as those of a pool do. A
         # program may end, or forget a store, without closing it: its connections end with it.
         connection._pool = None  # noqa: SLF001
@@ -158,6 +163,7 @@ class Connector:
         return connection
 
     def _set_up(self, connection: Connected) -> None:
+        check_library(pq.version())
         check_server(connection.info.server_version, self.address.shown)
         check_encoding(connection.info.parameter_status("server_encoding"), self.address.shown)
         told = connection.info.backend_pid

@@ -30,6 +30,9 @@ from holdfast.errors import (
 MINIMUM_SERVER = 13
 """Older ones have long got no fixes from their makers."""
 
+MINIMUM_LIBRARY = 14
+"""The first libpq with pipelines, whatever the server."""
+
 # The server ended the session, or the connection broke: 57P05 and 25P03 are time limits on idle ones.
 _LOST = {"57P01", "57P02", "57P03", "57P05", "25P03"}
 _ROLLED_BACK = {"40001", "40P01"}
@@ -129,6 +132,17 @@ def check_server(version: int, url: str) -> None:
             code=ErrorCode.SERVER_TOO_OLD,
             hint="upgrade the server, or keep the store in another one",
             url=url,
+            version=version,
+        )
+
+
+def check_library(version: int) -> None:
+    """Refuse a libpq that cannot ask several things at once; psycopg's own wheels have a newer one."""
+    if version < MINIMUM_LIBRARY * 10_000:
+        raise UnsupportedError(
+            f"psycopg works with libpq {version // 10_000} here; {MINIMUM_LIBRARY} or later is needed",
+            code=ErrorCode.NOT_SUPPORTED,
+            hint='install its wheel, which brings one along: pip install "psycopg[binary]"',
             version=version,
         )
 

@@ -122,10 +122,10 @@ class PostgresReader:
         self._branches: dict[str, dict[str, Row] | None] = {}
         self._ahead: dict[bytes, Row] = {}
         self._asked: AskedChunks | None = None
-        self._root: ReadChunks | None = None
+        self._root: dict[ChunkHash, Sequence[Row]] = {}
         if ahead is not None:
             self._branches[ahead.session] = self._known(ahead.branches)
-            self._root = ReadChunks(chains_in(ahead.root))
+            self._root = chains_in(ahead.root)
 
     def leave(self) -> None:
         """End the use of the connection, which goes to somebody else."""
@@ -133,7 +133,7 @@ class PostgresReader:
         with suppress(HoldfastError, psycopg.Error):
             self._take_answer()
         self._connected = self._reopen = None
-        self._root = None
+        self._root.clear()
         self._branches.clear()
         self._ahead.clear()
 
@@ -164,10 +164,10 @@ class PostgresReader:
         return rows.branch_from(session, known[name]) if name in known else None
 
     def _few_branches(self, session: str, name: str) -> dict[str, Row] | None:
-        if not _can_be_kept(session):
+        if not can_be_kept(session):
             return {}
         # A name that no branch can have says nothing of the others.
-        given = [name if _can_be_kept(name) else "", meant_by(name), session]
+        given = [name if can_be_kept(name) else "", meant_by(name), session]
         return self._known(
             self._ask(lambda connection: rows_in(connection, SELECT_FEW_BRANCHES.ask(connection, given)))
         )
@@ -217,8 +217,8 @@ class PostgresReader:
         wanted = list(hashes)
         if not wanted:
             return {}
-        if self._root is not None and all(name in self._root for name in wanted):
-            return self._root
+        if all(name in self._root for name in wanted):
+            return ReadChunks({name: self._root[name] for name in wanted})
         if self._reopen is not None or len(wanted) > AT_ONCE:
             # Before the first answer there may have to be another connection, and many are asked for in turn.
             return self._ask(lambda connection: read_chunks(connection, wanted))
@@ -282,7 +282,7 @@ class PostgresReader:
 
     def _all(self, sql: str, *parameters: Any) -> list[Row]:
         # Nothing of the kind can be in the store, and PostgreSQL would refuse the question.
-        if any(isinstance(each, str) and not _can_be_kept(each) for each in parameters):
+        if any(isinstance(each, str) and not can_be_kept(each) for each in parameters):
             return []
         # Statements of this package, never a user's text: what the type of `execute` is there to say.
         return self._ask(lambda connection: connection.execute(sql, parameters, binary=True).fetchall())
@@ -320,6 +320,15 @@ class PostgresReader:
                 else:
                     self._reopen = None
                     return answer
+
+
+class FirstQuestions(Record):
+    """What a load asks first: about a branch, or a checkpoint by its whole id, and the root of its state."""
+
+    session: str
+    name: str
+    known: ChunkHash | None
+    """A root that need not come."""
 
 
 class ReadAhead(Record):
@@ -383,5 +392,6 @@ class AskedChunks(Mapping[ChunkHash, bytes]):
         return len(self.take())
 
 
-def _can_be_kept(text: str) -> bool:
+def can_be_kept(text: str) -> bool:
+    """Whether PostgreSQL has such texts at all; it has neither zeros nor halves of characters."""
     return "\0" not in text and (text.isascii() or not any("\ud800" <= each <= "\udfff" for each in text))

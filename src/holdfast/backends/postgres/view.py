@@ -19,6 +19,7 @@ from holdfast.backends.postgres.pooling import Pool
 from holdfast.backends.postgres.read import (
     SELECT_FEW_BRANCHES,
     Connection,
+    FirstQuestions,
     PostgresReader,
     ReadAhead,
     meant_by,
@@ -45,12 +46,12 @@ class View:
         pool: Where connections come from.
         url: The name of the store, for errors.
         timeout: How many seconds to go on where connections turn out to be lost, as after a restart of the server.
-        first: The session and the branch, or the whole id of the checkpoint, whose state is asked for first.
+        first: What is going to be asked first, if that is known.
     """
 
     __slots__ = ("_ahead", "_connection", "_first", "_lease", "_pool", "_reader", "_timeout", "_url")
 
-    def __init__(self, pool: Pool, url: str, timeout: float, first: tuple[str, str] | None = None) -> None:
+    def __init__(self, pool: Pool, url: str, timeout: float, first: FirstQuestions | None = None) -> None:
         self._pool = pool
         self._url = url
         self._timeout = timeout
@@ -125,7 +126,7 @@ class View:
     def _begin(self, connection: Connection) -> bool:
         if self._first is None:
             return begin(connection, self._url)
-        begun = begin_with(connection, self._url, *self._first)
+        begun = begin_with(connection, self._url, self._first)
         self._ahead = begun
         return begun is not None
 
@@ -159,14 +160,15 @@ def begin(connection: Connection, url: str) -> bool:
     return _is_filled(connection, url, header)
 
 
-def begin_with(connection: Connection, url: str, session: str, name: str) -> ReadAhead | None:
+def begin_with(connection: Connection, url: str, first: FirstQuestions) -> ReadAhead | None:
     """The same together with what a load asks first; None where `begin` is false."""
+    session, name, known = first
     meant = meant_by(name)
     questions = [
         (_BEGIN, ()),
         (_HEADER, ()),
         (SELECT_FEW_BRANCHES, [name, meant, session]),
-        (SELECT_ROOT, [session, name, meant]),
+        (SELECT_ROOT, [session, name, meant, known]),
     ]
     try:
         _, header, branches, root = ask_first(connection, questions)

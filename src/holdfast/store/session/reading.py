@@ -209,9 +209,10 @@ class SessionReading(SessionIdentity):
     def _load(self, ref: Ref, path: str | None, types: TypeRegistry) -> Any:
         # Before the view is opened: what that still sees and is forgotten meanwhile does not stay at hand.
         kept = self._writer.parts.at_hand.begin()
-        with self._writer.reader_for(ref) as reader:
+        with self._writer.reader_for(ref, kept.root_of(self.id)) as reader:
             row = self._writer.find(reader, ref)
             self._writer.notice(reader, row)
+            kept.note_root(self.id, row.root)
             if path is not None:
                 from holdfast.objects.selection import select_part
 

@@ -24,6 +24,7 @@ pytest.register_assert_rewrite(
         f"{__name__}.{part}"
         for part in (
             "adopting",
+            "ahead",
             "changes",
             "chains",
             "collecting",
@@ -44,6 +45,7 @@ pytest.register_assert_rewrite(
 )
 
 from holdfast.testing.conformance.adopting import AdoptionContract  # noqa: E402 - see above
+from holdfast.testing.conformance.ahead import AheadContract  # noqa: E402
 from holdfast.testing.conformance.chains import ChainContract  # noqa: E402
 from holdfast.testing.conformance.changes import ChangeContract  # noqa: E402
 from holdfast.testing.conformance.collecting import CollectionContract  # noqa: E402
@@ -71,6 +73,7 @@ class BackendConformance(
     QueryContract,
     PageContract,
     ViewContract,
+    AheadContract,
     WaitingContract,
     CollectionContract,
     ChainContract,

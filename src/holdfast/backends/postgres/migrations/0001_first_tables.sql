@@ -277,8 +277,8 @@ BEGIN
         PERFORM set_config('synchronous_commit', 'on', true);
     END IF;
     LOOP
-        -- An epoch is drawn while the row is ours: one drawn before would be older than that of whoever had the lease
-        -- while we waited for the row.
+        -- An epoch is drawn, and its time begins, while the row is ours: one drawn before would be older than that of
+        -- whoever had the lease while we waited for the row.
         INSERT INTO leases AS l VALUES (wanted, claimant, place, process, began, 0, now_us(), now_us() + time_us,
             time_us, ticked)
             ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, host = excluded.host, pid = excluded.pid,
@@ -292,7 +292,8 @@ BEGIN
                 its_length, its_ticks;
         is_taken := FOUND;
         IF its_epoch = 0 THEN
-            UPDATE leases AS l SET epoch = nextval('lease_epochs') WHERE l.name = wanted RETURNING l.epoch INTO its_epoch;
+            UPDATE leases AS l SET epoch = nextval('lease_epochs'), since = now_us(), until = now_us() + time_us
+                WHERE l.name = wanted RETURNING l.epoch, l.since, l.until INTO its_epoch, its_since, its_until;
         END IF;
         now := now_us();
         EXIT WHEN is_taken;
