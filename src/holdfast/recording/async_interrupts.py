@@ -52,11 +52,12 @@ class AsyncInterrupts(Handlers):
         self._waking.__exit__(None, None, None)
         if self._timer is not None:
             self._timer.cancel()
-        try:
-            # First of all: a signal from here on is for the application, and one that came before is seen below.
-            self._give_back()
-        finally:
-            await self._leave(error)
+        with self._in_peace():
+            try:
+                # First of all: a signal from here on is for the application, and one that came before is seen below.
+                self._give_back()
+            finally:
+                await self._leave(error)
 
     async def _leave(self, error: BaseException | None) -> None:
         stop = stop_of(self._recorder)

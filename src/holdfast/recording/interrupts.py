@@ -17,7 +17,8 @@ import logging
 import signal
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 from time import monotonic
 from types import FrameType, TracebackType
@@ -42,6 +43,11 @@ FOR_STEPS = 0.75
 
 class Handlers:
     """The signal handlers of the process while a block has taken them over."""
+
+    _leaving = 0
+    """Blocks of the main thread that are on their way out. Only that thread looks at it."""
+    _put_off: Interrupts | None = None
+    """The block around them whose deadline has passed meanwhile."""
 
     def __init__(self, recorder: Deciding, deadline: float) -> None:
         self._recorder = recorder
@@ -83,6 +89,24 @@ class Handlers:
                 HoldfastWarning,
                 stacklevel=3,
             )
+
+    @contextmanager
+    def _in_peace(self) -> Iterator[None]:
+        """While this lasts, the deadline of a block around this one breaks nothing off: it is put off."""
+        if threading.current_thread() is not threading.main_thread():
+            # Handlers run on the main thread, and come in between nothing here.
+            yield
+            return
+        Handlers._leaving += 1
+        try:
+            yield
+        finally:
+            Handlers._leaving -= 1
+            if not Handlers._leaving:
+                late, Handlers._put_off = Handlers._put_off, None
+                if late is not None and stop_of(self._recorder) is None:
+                    # Nothing is raised here that would end the other block as well.
+                    late._pass_deadline()  # noqa: SLF001 - another one of these
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         # The second signal, and not the second time that somebody asks: `recorder.interrupt()` is no signal.
@@ -130,11 +154,13 @@ class Interrupts(Handlers):
             # From here on the watcher leaves the main thread alone, which would have to do with other handlers.
             pass
         self._waking.__exit__(None, None, None)
-        try:
-            # First of all: a signal from here on is for the application, and one that came before is seen below.
-            self._give_back()
-        finally:
-            self._leave(error)
+        # Before the handlers are those of an outer block again: from then on its deadline may pass here.
+        with self._in_peace():
+            try:
+                # First of all: a signal from here on is for the application, and one that came before is seen below.
+                self._give_back()
+            finally:
+                self._leave(error)
 
     def _leave(self, error: BaseException | None) -> None:
         """Carry out a stop that was asked for, where the block did not end for a reason of its own."""
@@ -143,7 +169,7 @@ class Interrupts(Handlers):
             return
         if error is None:
             # The block ended by itself before it came to its next step.
-            raise self._parted()
+            raise self._last_words()
         if isinstance(error, Interrupted):
             # By the deadline, or by another recorder.
             last = self._parted_somehow(stop)
@@ -153,21 +179,11 @@ class Interrupts(Handlers):
         elif isinstance(error, Exception) and not stop.done:
             raise ended_in(error, self._parted_somehow(stop)) from error
 
-    def _parted(self) -> Interrupted:
-        Interrupts._parting += 1
-        try:
-            return self._last_words()
-        finally:
-            Interrupts._parting -= 1
-
     def _parted_somehow(self, stop: Stop) -> Interrupted:
         try:
-            return self._parted()
+            return self._last_words()
         except Exception as error:  # noqa: BLE001 - whatever it is, the program ends now
             return unsaved(stop, error)
-
-    _parting = 0
-    """Blocks that are saving on their way out, one inside of the other. Only the main thread looks at it."""
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if not self._is_late:
@@ -175,8 +191,15 @@ class Interrupts(Handlers):
             return
         # Not a signal from outside: the watcher says that time is up.
         self._is_late = False
+        self._pass_deadline()
+
+    def _pass_deadline(self) -> None:
+        """Raise, wherever the main thread is."""
         stop = stop_of(self._recorder)
-        if self._has_left or Interrupts._parting or stop is None or stop.done:
+        if self._has_left or stop is None or stop.done:
+            return
+        if self._leaving:
+            Handlers._put_off = self  # noqa: SLF001 - one for all of them
             return
         if self._recorder._saving:  # noqa: SLF001 - the recorder's other half
             # It is stuck in there, and so would be the next.
