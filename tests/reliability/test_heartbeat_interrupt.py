@@ -12,7 +12,9 @@ from tests.reliability.heartbeats import SESSION, Clockwork, control, in_child, 
 
 import holdfast
 from holdfast.agents import Heartbeat
+from holdfast.agents.heartbeat import daemon
 from holdfast.backends.sqlite import SqliteBackend
+from holdfast.recording import async_interrupts
 
 SIGNALS = [signal.SIGTERM, signal.SIGINT]
 
@@ -88,6 +90,14 @@ def test_in_a_beat_that_beat_is_lived_to_its_end_and_saved(memory_folder, number
     assert (woken.woke.beat, woken.woke.at_most_lost, woken.woke.complete) == (7, 0, True)
 
 
+@pytest.fixture
+def soon(monkeypatch):
+    """A deadline of which the time for a step is over soon, and the time for the last save is long on any machine."""
+    for module in (async_interrupts, daemon):
+        monkeypatch.setattr(module, "FOR_STEPS", 0.001)
+    return 60.0
+
+
 class Stuck(Clockwork):
     """Waits for an answer that never comes."""
 
@@ -97,9 +107,9 @@ class Stuck(Clockwork):
             await asyncio.sleep(3600)
 
 
-def test_in_a_hook_that_takes_for_ever_it_is_saved_when_the_deadline_is_over(memory_folder):
+def test_in_a_hook_that_takes_for_ever_it_is_saved_when_the_deadline_is_over(memory_folder, soon):
     path = memory_folder / "store.db"
-    code, said = end_of(*run(path, Stuck(), deadline=0.1))
+    code, said = end_of(*run(path, Stuck(), deadline=soon))
 
     assert (code, said) == (128 + signal.SIGTERM, ["ended", "interrupted", "7"])
     # Beat 7 was not over: it is lived again.
@@ -116,9 +126,9 @@ class Blocking(Clockwork):
             time.sleep(20)
 
 
-def test_in_a_plain_function_that_takes_for_ever_too(memory_folder):
+def test_in_a_plain_function_that_takes_for_ever_too(memory_folder, soon):
     path = memory_folder / "store.db"
-    code, said = end_of(*run(path, Blocking(), deadline=0.1))
+    code, said = end_of(*run(path, Blocking(), deadline=soon))
 
     assert (code, said) == (128 + signal.SIGTERM, ["ended", "interrupted", "7"])
     # Had it been waited for, beat 7 would be there.
@@ -144,9 +154,9 @@ class Stubborn(Clockwork):
 kept: list[int] = []
 
 
-def test_a_function_that_keeps_the_exception_is_the_last_of_its_beat(memory_folder):
+def test_a_function_that_keeps_the_exception_is_the_last_of_its_beat(memory_folder, soon):
     path = memory_folder / "store.db"
-    code, said = end_of(*run(path, Stubborn(), deadline=0.1))
+    code, said = end_of(*run(path, Stubborn(), deadline=soon))
 
     assert (code, said) == (128 + signal.SIGTERM, ["ended", "interrupted", "7"])
     assert newest(path)[0] == [(6, "interrupted")]
