@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -34,6 +36,7 @@ class AsyncInterrupts(Handlers):
         self._ends: float | None = None
         self._is_late = False
         self._of_loop: dict[int, Any] = {}
+        self._bell: Bell | None = None
 
     async def __aenter__(self) -> Self:
         self._recorder._begin_anew()  # noqa: SLF001 - the recorder's other half
@@ -44,6 +47,8 @@ class AsyncInterrupts(Handlers):
         self._waking = self._recorder._waking(self._wake)  # noqa: SLF001 - the same
         self._waking.__enter__()
         self._take()
+        if self._before:
+            self._bell = Bell.hung(self._loop)
         return self
 
     async def __aexit__(
@@ -52,6 +57,8 @@ class AsyncInterrupts(Handlers):
         self._waking.__exit__(None, None, None)
         if self._timer is not None:
             self._timer.cancel()
+        if self._bell is not None:
+            self._bell.take_down()
         with self._in_peace():
             try:
                 # First of all: a signal from here on is for the application, and one that came before is seen below.
@@ -118,3 +125,57 @@ class AsyncInterrupts(Handlers):
         if stop is not None and not stop.done:
             self._is_late = True
             self._task.cancel()
+
+
+class Bell:
+    """Wakes the loop when a signal comes.
+
+    The handler runs when the main thread does. A signal that comes right before the loop begins to wait does not end
+    that wait, nor does one that another thread was given: without this, it would be seen when something else happens.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, ear: socket.socket, hammer: socket.socket) -> None:
+        self._loop = loop
+        self._ear = ear
+        self._hammer = hammer
+
+    @classmethod
+    def hung(cls, loop: asyncio.AbstractEventLoop) -> Self | None:
+        """One for this loop; None where signals ring one already: the loop's own, or that of a block around this."""
+        there = signal.set_wakeup_fd(-1)
+        if there != -1:
+            signal.set_wakeup_fd(there)
+            return None
+        try:
+            ear, hammer = socket.socketpair()
+        except OSError:
+            # No more files can be opened: it can do without, as said above.
+            return None
+        bell = cls(loop, ear, hammer)
+        try:
+            for each in (ear, hammer):
+                each.settimeout(0)
+            loop.add_reader(ear, bell._hear)
+        except NotImplementedError:
+            # The loop of Windows, which looks for signals in a way of its own.
+            ear.close()
+            hammer.close()
+            return None
+        # Full is as good as rung.
+        signal.set_wakeup_fd(hammer.fileno(), warn_on_full_buffer=False)
+        return bell
+
+    def take_down(self) -> None:
+        """Leave everything as it was; a bell that somebody else has hung meanwhile stays."""
+        there = signal.set_wakeup_fd(-1)
+        if there not in (-1, self._hammer.fileno()):
+            signal.set_wakeup_fd(there)
+        if not self._loop.is_closed():
+            self._loop.remove_reader(self._ear)
+        self._ear.close()
+        self._hammer.close()
+
+    def _hear(self) -> None:
+        # A process that was forked off rings it too, and may have been heard already.
+        with suppress(BlockingIOError):
+            self._ear.recv(4096)

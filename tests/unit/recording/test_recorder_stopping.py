@@ -285,6 +285,63 @@ def test_an_error_after_the_signal_ends_in_a_checkpoint_too(recorder, caplog):
     assert "a child died" in caplog.text
 
 
+def test_on_a_loop_that_waits_a_signal_is_seen_whichever_thread_is_given_it():
+    late: list[bool] = []
+
+    def hit():
+        # The same as one to the main thread right before it begins to wait: the wait goes on.
+        signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+
+    async def main():
+        loop = asyncio.get_running_loop()
+        async with holdfast.aopen("memory:") as store:
+            recorder = AsyncRecorder(store.session("s")).connect("part", Part())
+            # Whatever happens on the loop has it look for signals as well.
+            ends = loop.call_later(30, late.append, True)
+            with pytest.raises(Interrupted):  # noqa: PT012 - the block is what is tested
+                async with recorder.interrupts(1000):
+                    threading.Timer(0.1, hit).start()
+                    await recorder.sleep(1000)
+            ends.cancel()
+            assert recorder.last is not None
+            assert recorder.last.status == "interrupted"
+
+    asyncio.run(main())
+    assert late == []
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_on_a_loop_what_signals_wake_is_left_as_it_was(is_there):
+    async def main():
+        loop = asyncio.get_running_loop()
+        if is_there:
+            loop.add_signal_handler(signal.SIGUSR1, int)
+        before = woken()
+        assert (before != -1) == is_there
+        async with holdfast.aopen("memory:") as store:
+            one, two = (AsyncRecorder(store.session(name)) for name in "ab")
+            async with one.interrupts():
+                outer = woken()
+                assert outer != -1
+                async with two.interrupts():
+                    assert woken() == outer
+                assert woken() == outer
+                # Of the application, which needs its own from here on.
+                loop.add_signal_handler(signal.SIGUSR2, int)
+                own = woken()
+            assert woken() == own
+        loop.remove_signal_handler(signal.SIGUSR1)
+        loop.remove_signal_handler(signal.SIGUSR2)
+
+    def woken():
+        there = signal.set_wakeup_fd(-1)
+        signal.set_wakeup_fd(there)
+        return there
+
+    asyncio.run(main())
+    assert woken() == -1
+
+
 def test_on_a_loop_an_error_after_the_signal_ends_in_a_checkpoint_too(caplog):
     async def main():
         async with holdfast.aopen("memory:") as store:
