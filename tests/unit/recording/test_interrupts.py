@@ -35,6 +35,12 @@ def asked():
     # In a handler, which may come in the middle of a print: that cannot be entered twice.
     os.write(1, b"asked\\n")
 
+def until_asked(recorder):
+    # What a signal is to come in the middle of lasts until it has come.
+    until = time.monotonic() + 60
+    while recorder._stop is None and time.monotonic() < until:
+        time.sleep(0.01)
+
 def stay():
     # In short pieces: a signal that comes right before a sleep begins does not end it.
     until = time.monotonic() + 1000
@@ -161,9 +167,7 @@ def test_a_signal_during_a_save_lets_it_finish_and_saves_once_more(run):
         class Slow(Part):
             def snapshot(self):
                 say("saving")
-                deadline = time.monotonic() + 0.3
-                while time.monotonic() < deadline:
-                    time.sleep(0.01)
+                until_asked(recorder)
                 return super().snapshot()
 
         part = Slow()
@@ -225,10 +229,12 @@ def test_a_deadline_that_passes_inside_of_another_save_saves_both(run):
             recorder = Recorder(store.session("s")).connect("part", part)
             other, state = store.session("other"), {str(n): os.urandom(2000).hex() for n in range(200)}
             with recorder.interrupts(0.2):
-                say("going")
                 while True:
                     part.value = state["n"] = part.value + 1
                     other.save(state)
+                    if part.value == 1:
+                        # Only now: there is something to load, however soon the deadline passes.
+                        say("going")
         """
     )
     program.until("going")
@@ -481,6 +487,8 @@ def test_on_a_loop_a_signal_during_a_save_lets_it_finish(run):
                 write = recorder._write
                 def slow(capture):
                     say("saving")
+                    until_asked(recorder)
+                    # The loop has time for whatever it does about it.
                     time.sleep(0.3)
                     return write(capture)
                 recorder._write = slow
