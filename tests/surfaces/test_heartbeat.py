@@ -251,8 +251,10 @@ def test_a_life_begins_from_an_older_checkpoint_if_one_is_named(program):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_after_a_last_checkpoint(program, tmp_path, number):
     program("init")
+    # However long the other command takes, the second beat does not come meanwhile.
+    words = ["heartbeat", "run", "agents:Quiet", "--interval", "3600"]
     with subprocess.Popen(
-        [sys.executable, "-m", "holdfast", "heartbeat", "run", "agents:Quiet"],
+        [sys.executable, "-m", "holdfast", *words],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
