@@ -85,13 +85,20 @@ def test_an_event_that_is_emitted_by_its_type_has_the_time_of_the_clock():
 
 def test_a_stuck_subscriber_delays_neither_the_emitter_nor_a_save_nor_others(bus, tmp_path):
     seen: list[Any] = []
-    release = threading.Event()
-    stuck = bus.subscribe("*", lambda _: release.wait(LONG), limit=10)
+    entered, release = threading.Event(), threading.Event()
+
+    def take(_):
+        entered.set()
+        release.wait(LONG)
+
+    stuck = bus.subscribe("*", take, limit=10)
     bus.subscribe("*", seen.append)
     with holdfast.open(tmp_path) as store:
         session = store.session()
         for n in range(20):
             bus.emit(CheckpointCreated.of(session.save({"n": n})))
+            # It has the first one in hand before so many wait that the oldest of them are dropped.
+            assert entered.wait(LONG)
         assert len(session.log()) == 20
     # All of this came back while the first event is still being handled.
     assert not release.is_set()
@@ -233,7 +240,7 @@ def test_flush_inside_of_a_handler_does_not_wait_for_itself(bus):
     assert time.monotonic() - began < LONG
 
 
-def test_flush_waits_for_what_came_before_and_not_for_what_comes_after(bus):
+def test_flush_waits_for_what_came_before_and_not_for_what_comes_after(bus, monkeypatch):
     gates = [threading.Event() for _ in range(2)]
     entered = [threading.Event() for _ in range(2)]
 
@@ -241,14 +248,24 @@ def test_flush_waits_for_what_came_before_and_not_for_what_comes_after(bus):
         entered[event.data["n"]].set()
         gates[event.data["n"]].wait(LONG)
 
-    bus.subscribe("*", take)
+    subscription = bus.subscribe("*", take)
     numbers(bus, 1)
     assert entered[0].wait(LONG)
     assert not bus.flush(0)
+    has_begun = threading.Event()
+    mark = subscription.mark
+
+    def marked():
+        found = mark()
+        has_begun.set()
+        return found
+
+    monkeypatch.setattr(subscription, "mark", marked)
     answers = []
     flushing = threading.Thread(target=lambda: answers.append(bus.flush(LONG)))
     flushing.start()
-    time.sleep(0.05)
+    # From here on, what comes is after.
+    assert has_begun.wait(LONG)
     numbers(bus, 1, start=1)
     gates[0].set()
     assert entered[1].wait(LONG)
@@ -436,7 +453,11 @@ def test_both_sides_of_a_fork_go_on_and_what_was_pending_is_the_parents(tmp_path
 def test_the_end_of_the_program_delivers_what_is_pending():
     program = """
     import time
+    import holdfast.recording.bus
     from holdfast.recording.bus import EventBus
+
+    # How long it waits at most is not what is shown here.
+    holdfast.recording.bus._AT_EXIT_SECONDS = 60
 
     def take(event):
         time.sleep(0.002)
