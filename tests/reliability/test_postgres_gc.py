@@ -96,15 +96,15 @@ class Beside:
         self._thread = threading.Thread(target=self._run, args=(work,))
         self._thread.start()
 
-    def wait_until_it_waits(self, or_event=None):
-        """Until it is over, waits for a lock, or has set the event."""
+    def wait_until_it_waits(self, or_event=None, *, waiting=1):
+        """Until it is over, so many wait for a lock, or it has set the event."""
         with psycopg.connect(self._url, autocommit=True) as connection:
             while self._thread.is_alive() and not (or_event and or_event.is_set()):
-                waiting = connection.execute(
+                found = connection.execute(
                     "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() "
                     "AND wait_event_type = 'Lock'"
                 ).fetchall()
-                if waiting:
+                if len(found) >= waiting:
                     return
                 time.sleep(0.005)
 
@@ -233,35 +233,46 @@ def test_without_its_guard_the_same_commit_loses_a_chunk(backend, postgres_url, 
     assert not case(backend, postgres_url)
 
 
-def wait_in_a_circle(url, work, high, low):
-    """Have `work`, which locks the younger chunk and then the older one, meet somebody who locks them the other way."""
+def wait_in_a_circle(server, url, work, high, middle, low):
+    """Have `work`, which locks the youngest chunk first, meet somebody who has the oldest and wants the youngest.
+
+    The server looks for a circle once, a second after a wait began. So `work` is stopped on its way, at the chunk in
+    the middle, until the other one waits: its wait for the oldest, however late it comes, closes the circle.
+    """
     lock = "SELECT 1 FROM holdfast.chunks WHERE hash = %s FOR NO KEY UPDATE"
-    with psycopg.connect(url) as other:
+    before = len(server.log)
+    with psycopg.connect(url) as other, psycopg.connect(url) as gate:
         # It waits for ever, so that the server ends the wait of the one whom the test is about.
         other.execute("SET deadlock_timeout = '1h'")
         other.execute(lock, [low.hash])
+        gate.execute(lock, [middle.hash])
         beside = Beside(url, work)
         beside.wait_until_it_waits()
-        other.execute(lock, [high.hash])
+        meeting = Beside(url, lambda: other.execute(lock, [high.hash]))
+        meeting.wait_until_it_waits(waiting=2)
+        gate.rollback()
+        meeting.join()
         other.rollback()
     beside.join()
+    # Otherwise nothing was shown. More than once where `work` had its rows again before the other one woke up.
+    assert "ERROR:  deadlock detected" in server.log[before:]
 
 
-def test_a_sweep_and_a_commit_that_wait_for_each_other_both_get_through(backend, postgres_url):
-    _, (low, *_, high) = with_garbage(backend)
+def test_a_sweep_and_a_commit_that_wait_for_each_other_both_get_through(backend, postgres, postgres_url):
+    _, (low, middle, *_, high) = with_garbage(backend)
     with backend.collection() as collection:
         mark_roots(backend, collection)
-        wait_in_a_circle(postgres_url, lambda: sweep_all(collection), high, low)
+        wait_in_a_circle(postgres, postgres_url, lambda: sweep_all(collection), high, middle, low)
     assert not reads(backend, low)
     assert not reads(backend, high)
 
 
-def test_two_commits_that_wait_for_each_other_both_get_through(backend, postgres_url):
-    _, (low, *_, high) = with_garbage(backend)
+def test_two_commits_that_wait_for_each_other_both_get_through(backend, postgres, postgres_url):
+    _, (low, middle, *_, high) = with_garbage(backend)
     with backend.collection():
-        again = batch(row("again", root=low.hash), chunks=(low, high))
-        wait_in_a_circle(postgres_url, lambda: commit_all(backend, again), high, low)
-    assert reads(backend, low, high)
+        again = batch(row("again", root=low.hash), chunks=(low, middle, high))
+        wait_in_a_circle(postgres, postgres_url, lambda: commit_all(backend, again), high, middle, low)
+    assert reads(backend, low, middle, high)
 
 
 def state_of(number):
