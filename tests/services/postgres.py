@@ -87,11 +87,18 @@ host all all 127.0.0.1/32 scram-sha-256
 """
 
 # Reads a line from the process that started the server. No line, but the end of the pipe: that process is gone,
-# so the server has to go (SIGQUIT: at once, without a checkpoint), and its folder too.
+# so the server has to go (SIGQUIT: at once, without a checkpoint), and its folder too. On a busy machine it may need
+# long for that (two minutes at most, as below). One that has ended keeps its number where nobody asks for its exit
+# code, but has no program any more; not every system has the file that says so.
 _GUARD = """
 read -r farewell && exit
 kill -QUIT "$1"
-for _ in 1 2 3 4 5 6 7 8 9 10; do kill -0 "$1" 2>/dev/null || break; sleep 0.2; done
+tries=0
+while [ "$tries" -lt 600 ] && kill -0 "$1" 2>/dev/null; do
+    [ -r "/proc/$1/cmdline" ] && [ -z "$(tr -d '\\0' 2>/dev/null <"/proc/$1/cmdline")" ] && break
+    tries=$((tries + 1))
+    sleep 0.2
+done
 rm -rf "$2" "$3"
 """
 
