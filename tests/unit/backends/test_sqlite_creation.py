@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import apsw
@@ -14,8 +15,10 @@ import pytest
 
 from holdfast.backends import rows
 from holdfast.backends.sqlite import SqliteBackend
-from holdfast.backends.sqlite.connection import check_library
+from holdfast.backends.sqlite.connection import check_library, connect, load_checksums
+from holdfast.backends.sqlite.creation import is_store
 from holdfast.errors import (
+    BackendError,
     ErrorCode,
     HoldfastError,
     IntegrityError,
@@ -381,6 +384,34 @@ def test_many_threads_make_one_store(tmp_path: Path) -> None:
         assert len(contents(made[5]).checkpoints) == 1
         for backend in made:
             backend.close()
+
+
+def test_a_store_that_is_made_while_somebody_looks_is_not_taken_for_another_file(tmp_path: Path) -> None:
+    """At each statement of the look in turn, those that SQLite runs inside of another one too."""
+    load_checksums()
+    looks: list[bool] = []
+    for turn in range(1, 20):
+        path = tmp_path / f"{turn}.db"
+        path.touch()
+        begun = 0
+
+        def make(_: dict[str, object], turn: int = turn, path: Path = path) -> None:
+            nonlocal begun
+            begun += 1
+            if begun == turn:
+                # It has to wait, and gives up, where the look is one moment and has begun.
+                with suppress(BackendError):
+                    SqliteBackend.open(path, durability="process", create=True, timeout=0.0).close()
+
+        looking = connect(str(path), durability="process", writable=True)
+        looking.trace_v2(apsw.SQLITE_TRACE_STMT, make)
+        # Before it was made or after, but no error.
+        looks.append(is_store(looking, str(path)))
+        looking.close()
+        if begun < turn:
+            break
+    assert looks[0]
+    assert not looks[-1]
 
 
 STRACE = ["strace", "-f", "-qq", "-o", os.devnull, "-e", "trace=pwrite64,unlink", "-e"]

@@ -31,7 +31,11 @@ VERSION_BASE = 1000
 """user_version is this plus the format, because 0 is what every other SQLite file has there."""
 
 
-_MARKS = "PRAGMA application_id; PRAGMA user_version; SELECT count(*) FROM sqlite_schema; PRAGMA page_count"
+# One statement, which sees one moment: another process may be making the store just now.
+_MARKS = (
+    "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema), page_count "
+    "FROM pragma_application_id, pragma_user_version, pragma_page_count"
+)
 
 
 def is_store(connection: apsw.Connection, path: str) -> bool:
@@ -43,10 +47,7 @@ def is_store(connection: apsw.Connection, path: str) -> bool:
         IntegrityError: It is a store, and damaged.
     """
     size = Path(path).stat().st_size
-    ((application,), (version,), (tables,), (pages,)) = fetch(connection, _MARKS)
-    if application != APPLICATION_ID:
-        # Each question is a moment of its own, and another process may make the store between two of them.
-        ((application,), (version,), (tables,), (pages,)) = fetch(connection, _MARKS)
+    ((application, version, tables, pages),) = fetch(connection, _MARKS)
     if application != APPLICATION_ID:
         # SQLite takes a few bytes for no database at all, and would write over them.
         is_scrap = size > 0 and pages == 0 and Path(path).stat().st_size == size
