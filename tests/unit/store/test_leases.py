@@ -10,6 +10,7 @@ import time
 
 import anyio
 import pytest
+from tests.unit.store.leasing import NAME, PATIENCE, SHORT, STEADY, Hanging, code_of, often, wait_until
 
 import holdfast
 from holdfast.backends.memory import MemoryBackend
@@ -26,12 +27,9 @@ from holdfast.history.keep import Keep
 from holdfast.storage.leasing import Holder
 from holdfast.testing.faults import Fault, FaultyBackend, failing, io_failed
 
-NAME = "heartbeat:s"
+__all__ = ["often"]
+
 STRANGER = Holder("stranger", "far-away/boot/1.1", 12345, "1")
-PATIENCE = 30.0
-SHORT = 0.2
-STEADY = 3.0
-"""Seconds; it is renewed after one, and has two left for that on a machine that is busy with other things too."""
 HOUR = 3_600_000_000
 needs_proc = pytest.mark.skipif(not this_process("x").started, reason="this system has no /proc like Linux")
 
@@ -59,31 +57,6 @@ def take_away(backend, name=NAME):
     """Have a stranger hold a lease, whoever has it."""
     backend.release(backend.lease(name))
     return backend.claim(name, STRANGER, 600.0, at=now(), ticks=boot_ticks())
-
-
-class Hanging:
-    """A network that swallows what is sent, for as long as the test wants; then the renewal comes through after all."""
-
-    def __init__(self):
-        self.asked = threading.Event()
-        self.goes_on = threading.Event()
-
-    def __call__(self):
-        self.asked.set()
-        assert self.goes_on.wait(PATIENCE)
-
-
-def wait_until(condition):
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, "it never came to that"
-        time.sleep(0.005)
-
-
-def code_of(call, *args, **options):
-    with pytest.raises(ConflictError) as refused:
-        call(*args, **options)
-    return refused.value.code
 
 
 def test_one_holder_at_a_time_and_the_block_gives_it_up(store, backend):
@@ -143,6 +116,7 @@ def test_what_cannot_be_an_option_is_refused_and_nothing_is_claimed(in_memory, o
     in_memory.lease(NAME).release()
 
 
+@pytest.mark.usefixtures("often")
 def test_it_is_renewed_as_long_as_it_is_held(store, backend):
     with store.lease(NAME, seconds=STEADY) as held:
         first = backend.lease(NAME)
@@ -163,10 +137,15 @@ def test_one_that_nobody_has_any_more_is_not_renewed(in_memory):
     in_memory.lease(NAME).release()
 
 
-def test_a_lost_lease_says_so_once(store, backend):
+@pytest.mark.usefixtures("often")
+def test_a_lost_lease_says_so_once(backend):
     told: list[holdfast.HeldLease] = []
-    held = store.lease(NAME, seconds=SHORT, on_lost=told.append)
+    # No renewal comes through before the stranger has it: one in between would find that nobody does.
+    renewal = Hanging()
+    store = holdfast.Store(FaultyBackend(backend, [Fault("renew", nth=None, before=renewal)]))
+    held = store.lease(NAME, seconds=STEADY, on_lost=told.append)
     take_away(backend)
+    renewal.goes_on.set()
     assert held.wait_lost(PATIENCE)
     wait_until(lambda: told)
     assert (held.lost, held.held, told) == (True, False, [held])
@@ -301,123 +280,6 @@ def test_a_rehearsal_claims_nothing(store):
     assert store.session("s").load() == {"n": 1}
 
 
-def test_an_error_of_the_store_is_no_loss():
-    faulty = FaultyBackend(MemoryBackend())
-    store = holdfast.Store(faulty)
-    faulty.plan(*(Fault("renew", nth=n, before=failing(io_failed())) for n in (1, 2, 3)))
-    with store.lease(NAME, seconds=STEADY) as held:
-        wait_until(lambda: faulty.calls["renew"] > 3 or held.lost)
-        assert held.held
-        assert store.session("s", lease=held).save({"n": 1}).seq == 1
-
-
-def test_an_error_that_lasts_longer_than_the_lease_is_a_loss():
-    faulty = FaultyBackend(MemoryBackend())
-    store = holdfast.Store(faulty)
-    told = threading.Event()
-    faulty.plan(Fault("renew", nth=None, before=failing(io_failed())))
-    held = store.lease(NAME, seconds=SHORT, on_lost=lambda _: told.set())
-    assert held.wait_lost(PATIENCE)
-    assert told.wait(PATIENCE)
-    assert faulty.calls["renew"] > 2
-    with pytest.raises(ConflictError, match="in time"):
-        store.session("s", lease=held).save({"n": 1})
-
-
-def test_a_backend_that_fails_in_a_way_of_its_own_does_not_end_the_renewing():
-    faulty = FaultyBackend(MemoryBackend())
-    store = holdfast.Store(faulty)
-    faulty.plan(Fault("renew", nth=1, before=failing(RuntimeError("a bug"))))
-    with store.lease(NAME, seconds=STEADY) as held:
-        wait_until(lambda: faulty.calls["renew"] > 1 or held.lost)
-        assert held.held
-
-
-@pytest.fixture
-def hanging():
-    """A backend whose renewals hang."""
-    faulty, renewal = FaultyBackend(MemoryBackend()), Hanging()
-    faulty.plan(Fault("renew", nth=None, before=renewal))
-    yield faulty, renewal
-    renewal.goes_on.set()
-
-
-def test_a_lease_whose_renewal_hangs_is_lost_when_its_time_is_over(hanging):
-    faulty, renewal = hanging
-    store = holdfast.Store(faulty)
-    told: list[holdfast.HeldLease] = []
-    held = store.lease(NAME, seconds=SHORT, on_lost=told.append)
-    session = store.session("s", lease=held)
-    assert renewal.asked.wait(PATIENCE)
-    over = faulty.lease(NAME).ticks + SHORT * 1_000_000
-    wait_until(lambda: boot_ticks() >= over)
-    # Whoever asks finds it lost, though nobody has told yet.
-    assert (held.held, held.lost) == (False, True)
-    with pytest.raises(ConflictError, match="in time"):
-        _ = held.fence
-    assert code_of(session.save, {"n": 1}) is ErrorCode.LEASE_LOST
-    assert held.wait_lost(0)
-    wait_until(lambda: told)
-    assert told == [held]
-
-
-def test_who_waits_for_the_loss_is_woken_though_the_renewal_hangs(hanging):
-    faulty, _renewal = hanging
-    held = holdfast.Store(faulty).lease(NAME, seconds=SHORT)
-    found: list[bool] = []
-    waiting = threading.Thread(target=lambda: found.append(held.wait_lost()), daemon=True)
-    waiting.start()
-    waiting.join(PATIENCE)
-    assert found == [True]
-
-    async def main():
-        lease = await holdfast.AsyncStore(faulty).lease("heartbeat:other", seconds=SHORT)
-        assert await lease.wait_lost(PATIENCE)
-
-    anyio.run(main)
-
-
-def test_a_renewal_that_comes_through_after_the_loss_brings_nothing_back_and_is_given_up(hanging):
-    faulty, renewal = hanging
-    store = holdfast.Store(faulty)
-    told: list[holdfast.HeldLease] = []
-    held = store.lease(NAME, seconds=SHORT, on_lost=told.append)
-    assert held.wait_lost(PATIENCE)
-    assert faulty.lease(NAME).epoch == held.epoch
-    renewal.goes_on.set()
-    wait_until(lambda: faulty.lease(NAME) is None)
-    wait_until(lambda: told)
-    assert (held.lost, held.held, told) == (True, False, [held])
-    wait_until(lambda: not any(NAME in each.name for each in threading.enumerate()))
-
-
-def test_a_lease_that_was_given_up_while_its_renewal_hangs_is_not_lost(hanging):
-    faulty, renewal = hanging
-    told: list[holdfast.HeldLease] = []
-    held = holdfast.Store(faulty).lease(NAME, seconds=STEADY, on_lost=told.append)
-    assert renewal.asked.wait(PATIENCE)
-    held.release()
-    assert (held.lost, held.held) == (False, False)
-    assert faulty.lease(NAME) is None
-    renewal.goes_on.set()
-    wait_until(lambda: not any(NAME in each.name for each in threading.enumerate()))
-    assert (told, held.lost, faulty.lease(NAME)) == ([], False, None)
-
-
-def test_one_that_was_given_up_does_not_run_out_later(in_memory):
-    held = in_memory.lease(NAME, seconds=SHORT)
-    held.release()
-    time.sleep(1.5 * SHORT)
-    assert (held.lost, held.held) == (False, False)
-
-
-def test_a_claim_that_took_long_is_counted_from_its_beginning():
-    faulty = FaultyBackend(MemoryBackend())
-    faulty.plan(Fault("claim", nth=1, before=lambda: time.sleep(SHORT)))
-    held = holdfast.Store(faulty).lease(NAME, seconds=SHORT)
-    assert held.lost
-
-
 def test_a_store_that_cannot_be_told_does_not_hide_the_error_of_the_block():
     faulty = FaultyBackend(MemoryBackend())
     store = holdfast.Store(faulty)
@@ -448,7 +310,7 @@ def test_a_save_without_a_lease_asks_for_none():
 def test_the_child_of_a_fork_does_not_hold_it(store, backend):
     if backend.url == "memory:":
         pytest.skip("a store in memory is not shared with a child")
-    held = store.lease(NAME, seconds=5.0)
+    held = store.lease(NAME)
     session = store.session("s", lease=held)
     session.save({"n": 1})
     child = os.fork()
@@ -518,6 +380,7 @@ def test_a_clock_that_was_set_forward_ends_a_lease_and_its_holder_writes_nothing
         assert store.session("s", lease=held).save({"n": 1}).seq == 1
 
 
+@pytest.mark.usefixtures("often")
 def test_the_async_twin_does_the_same(backend):
     async def main():
         store = holdfast.AsyncStore(backend)
