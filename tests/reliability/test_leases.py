@@ -132,6 +132,20 @@ def claim_when_over(store: holdfast.Store) -> holdfast.HeldLease:
             time.sleep(0.01)
 
 
+def start_and_save(start: Callable[[float], Process]) -> Process:
+    """A holder for a short time that has saved once."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        holder = start(SHORT)
+        said = holder.save(1)
+        if said == "saved 1":
+            return holder
+        # On a busy machine its time may be over before it comes to that; it has written nothing then.
+        assert said == "lease-lost"
+        assert time.monotonic() < deadline, "none of them saves in time"
+        holder.end()
+
+
 def test_of_many_processes_one_at_a_time_has_it(target: str, tmp_path: Path) -> None:
     holdfast.open(target).close()
     alone = tmp_path / "alone"
@@ -199,8 +213,7 @@ def test_a_holder_that_is_slow_keeps_it(store: holdfast.Store, start: Callable[[
 def test_a_holder_that_was_stopped_for_too_long_writes_nothing_more(
     store: holdfast.Store, start: Callable[[float], Process]
 ) -> None:
-    holder = start(SHORT)
-    assert holder.save(1) == "saved 1"
+    holder = start_and_save(start)
     stop(store, holder)
     with claim_when_over(store) as held:
         mine = store.session("s", lease=held)
