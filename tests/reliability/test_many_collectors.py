@@ -6,9 +6,11 @@ removed enough, the newest would always be younger than the time that it takes t
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import sys
 import traceback
+from collections import Counter
 
 import pytest
 
@@ -19,27 +21,43 @@ from holdfast.store import collecting, upkeep
 PROCESSES = 8
 SAVES = 150
 KEPT = 3
+PATIENCE = 300.0
 
 
-def work(path, name):
+class Ends:
+    """Collects as `collecting` does, and counts how that ends; each process has a copy."""
+
+    def __init__(self):
+        self.seen: Counter[str] = Counter()
+
+    def __call__(self, *args, **options):
+        for swept in collecting.collecting(*args, **options):
+            if swept.done:
+                self.seen["overtaken" if swept.superseded else "done"] += 1
+            yield swept
+
+
+def work(path, name, together):
     """Save again and again; the most chunks that were in the store at any time."""
     most = 0
     with holdfast.open(path) as store:
         session = store.session(name, keep=Keep(at_most=KEPT))
         for n in range(SAVES):
+            # Nobody is more than one save ahead: whoever collects may be held up, and there would be more each time.
+            together.wait(PATIENCE)
             session.save({"n": n, "lines": [f"{name} {n} {line * 7919 % 100_003}" for line in range(300)]})
             most = max(most, store.stats().chunks)
     return most
 
 
-def start(path, name, gate, told):
+def start(path, name, together, ends, told):
     child = os.fork()
     if child:
         return child
     status = 1
     try:
-        os.read(gate, 1)
-        os.write(told, b"%6d\n" % work(path, name))
+        most = work(path, name, together)
+        os.write(told, b"%6d %6d %6d\n" % (most, ends.seen["done"], ends.seen["overtaken"]))
         status = 0
     except BaseException:
         traceback.print_exc(file=sys.stderr)
@@ -53,16 +71,18 @@ def test_what_many_processes_do_not_keep_goes(tmp_path, monkeypatch):
     monkeypatch.setattr(upkeep, "_WORTH_COLLECTING", 8)
     monkeypatch.setattr(collecting, "_STEP", 8)
     monkeypatch.setattr(upkeep, "_LINGERING", 4)
+    ends = Ends()
+    monkeypatch.setattr(upkeep, "collecting", ends)
     path = tmp_path / "s.hf"
     holdfast.open(path).close()
-    gate, opened = os.pipe()
+    together = multiprocessing.get_context("fork").Barrier(PROCESSES)
     heard, told = os.pipe()
-    children = [start(path, f"s{n}", gate, told) for n in range(PROCESSES)]
-    # All of them begin when all are there.
-    os.write(opened, b"x" * PROCESSES)
+    children = [start(path, f"s{n}", together, ends, told) for n in range(PROCESSES)]
     assert [os.waitpid(child, 0)[1] for child in children] == [0] * PROCESSES
-    most = max(map(int, os.read(heard, 4096).split()))
-    for each in (gate, opened, heard, told):
+    mosts, done, overtaken = zip(
+        *(map(int, line.split()) for line in os.read(heard, 4096).splitlines()), strict=True
+    )
+    for each in (heard, told):
         os.close(each)
 
     with holdfast.open(path) as store:
@@ -70,6 +90,8 @@ def test_what_many_processes_do_not_keep_goes(tmp_path, monkeypatch):
         store.gc(keep_days=0)
         needed = store.stats().chunks
         written = needed * SAVES // KEPT
+        assert (sum(done) > 2, sum(overtaken)) == (True, 0), f"done: {done}, overtaken: {overtaken}"
+        most = max(mosts)
         # Where nobody gets to the end, most of what was written is there until the others are done.
         assert most < written / 2, f"{most} of about {written} chunks were there, and {needed} are needed"
         assert store.verify().ok
