@@ -270,10 +270,8 @@ def test_every_damaged_checkpoint_is_named_and_every_whole_one_is_saved(whole, m
             outcomes[damage_is_handled(store, truth, lines, f"bit {bit % 8} of byte {bit // 8}")] += 1
         shutil.rmtree(folder)
     print(dict(outcomes))
-    # Otherwise nothing was shown. The bits are chosen by chance: about four of ten flips lose something, and far less
-    # than an eighth never comes.
-    assert outcomes["repaired, with losses"] > outcomes.total() // 8
-    assert outcomes["repaired, without any loss"] > outcomes.total() // 8
+    assert outcomes["repaired, with losses"] > outcomes.total() // 4
+    assert outcomes["repaired, without any loss"] > outcomes.total() // 4
     # Only where SQLite cannot make sense of the first hundred bytes.
     assert outcomes["beyond repair"] < outcomes.total() // 20
 
