@@ -284,6 +284,20 @@ def test_tables_that_were_changed_by_hand_are_asked_anew(store: PostgresBackend,
         assert connection.keeps_views
 
 
+def test_tables_that_were_changed_by_hand_fail_one_view_at_most(filled: PostgresBackend, run: Run) -> None:  # noqa: F811
+    def root() -> list[ChunkHash]:
+        with filled.reader() as reader:
+            found = reader.checkpoint(checkpoint_id("b"))
+            assert found is not None
+            return list(reader.chunks([found.root, ChunkHash(bytes(32))]))
+
+    before = [root() for _ in range(2 * VIEWS)]
+    run("ALTER TABLE chunks ALTER COLUMN size_bytes TYPE integer")
+    with pytest.raises(HoldfastError):
+        root()
+    assert [root() for _ in range(2 * VIEWS)] == before
+
+
 def test_a_backend_need_not_have_it() -> None:
     session = holdfast.Store(MemoryBackend()).session("work")
     made = session.save({"n": 0})

@@ -13,8 +13,8 @@ psycopg = pytest.importorskip("psycopg")
 
 import holdfast  # noqa: E402
 from holdfast.backends.postgres import PostgresBackend, backend, view, write  # noqa: E402
+from holdfast.backends.postgres.connecting import Connected  # noqa: E402
 from holdfast.backends.postgres.errors import outcome_unknown  # noqa: E402
-from holdfast.backends.postgres.read import Connection  # noqa: E402
 from holdfast.errors import BackendError, ConflictError, ErrorCode, IntegrityError, InvalidInputError  # noqa: E402
 from holdfast.storage.copying import Adoption  # noqa: E402
 from holdfast.storage.records import Batch, Query, Receipt, SessionRow  # noqa: E402
@@ -179,7 +179,7 @@ def test_a_view_of_a_store_with_an_empty_header_asks_now_and_then(
     asked: list[bool] = []
     begin = view.begin
 
-    def counted(connection: Connection, url: str) -> bool:
+    def counted(connection: Connected, url: str) -> bool:
         asked.append(begin(connection, url))
         return asked[-1]
 

@@ -17,12 +17,10 @@ from holdfast.backends import rules
 from holdfast.backends.chunk_rows import PackedChunk
 from holdfast.backends.postgres import write
 from holdfast.backends.postgres.chunks import present_among, put_in_turn
-from holdfast.backends.rows import Row
+from holdfast.backends.postgres.connecting import Connected
 from holdfast.errors import ConflictError
 from holdfast.storage.copying import Adopted, Adoption, adoption_mark
 from holdfast.storage.records import CheckpointRow, SessionRow
-
-Connection = psycopg.Connection[Row]
 
 _PUT_SESSION = (
     "INSERT INTO sessions SELECT * FROM json_populate_record(NULL::sessions, %s::json) "
@@ -47,7 +45,7 @@ _INSERT_OPERATIONS = (
 _PUT_MARK = "INSERT INTO counters (name, value) VALUES (%s, %s) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 
 
-def adopt(connection: Connection, batch: Adoption, chunks: Sequence[PackedChunk]) -> None:
+def adopt(connection: Connected, batch: Adoption, chunks: Sequence[PackedChunk]) -> None:
     """Carry out an adoption in a transaction of its own.
 
     Args:
@@ -88,7 +86,7 @@ def adopt(connection: Connection, batch: Adoption, chunks: Sequence[PackedChunk]
             connection.execute(_PUT_MARK, [_mark_name(session.id), mark])
 
 
-def adopted(connection: Connection, session: SessionRow) -> Adopted | None:
+def adopted(connection: Connected, session: SessionRow) -> Adopted | None:
     """See `Reader.adopted`."""
     marks = connection.execute(
         "SELECT value FROM counters WHERE name = %s", [_mark_name(session.id)]
@@ -97,12 +95,12 @@ def adopted(connection: Connection, session: SessionRow) -> Adopted | None:
     return next((each for each in kinds if marks and marks[0][0] == adoption_mark(session, each)), None)
 
 
-def forget_adoption(connection: Connection, session: str) -> None:
+def forget_adoption(connection: Connected, session: str) -> None:
     """Remove what is remembered, its name included: the session is erased, or is no copy any more."""
     connection.execute("DELETE FROM counters WHERE name = %s", [_mark_name(session)])
 
 
-def _stamp_found(connection: Connection, batch: Adoption, epoch: int) -> None:
+def _stamp_found(connection: Connected, batch: Adoption, epoch: int) -> None:
     if not batch.found:
         return
     connection.execute("SELECT stamp(%b::bytea[], %s)", [list(batch.found), epoch])
@@ -112,7 +110,7 @@ def _stamp_found(connection: Connection, batch: Adoption, epoch: int) -> None:
             raise rules.chunk_gone(name)
 
 
-def _replace_checkpoints(connection: Connection, batch: Adoption, number: int) -> None:
+def _replace_checkpoints(connection: Connected, batch: Adoption, number: int) -> None:
     # All go before any comes: a key may pass from one to another.
     gone = [*batch.removals, *(row.id for row in batch.checkpoints)]
     if gone:
@@ -135,7 +133,7 @@ def _columns(number: int, row: CheckpointRow) -> dict[str, Any]:
     }
 
 
-def _insert(connection: Connection, statement: str, items: Sequence[Mapping[str, Any]]) -> None:
+def _insert(connection: Connected, statement: str, items: Sequence[Mapping[str, Any]]) -> None:
     if items:
         connection.execute(statement.encode(), [json.dumps(items, ensure_ascii=False)])
 

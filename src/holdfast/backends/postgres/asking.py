@@ -26,7 +26,6 @@ from psycopg.errors import error_from_result
 from holdfast.backends.postgres.connecting import Connected
 from holdfast.backends.rows import Row
 
-Connection = psycopg.Connection[Row]
 Value = str | bytes | int | float | None
 
 _BYTEA: Final = 17
@@ -44,7 +43,7 @@ _WORTH_PREPARING: Final = 5
 """Uses on one connection, before a statement is kept there; who saves once need not pay for it."""
 _NOT_PREPARED: Final = "26000"
 """What the server says of a statement that it does not keep: psycopg drops all of them after a rollback."""
-_NOT_KEPT: Final = (_NOT_PREPARED, "0A000")
+NOT_KEPT: Final = (_NOT_PREPARED, "0A000")
 """And of one that it keeps and that would answer something else than it did."""
 
 
@@ -79,21 +78,21 @@ class Statement:
         """Have the server keep it; sent with what is sent next."""
         connection.pgconn.send_prepare(self._name + connection.mark, self._text, self._types)
 
-    def put(self, connection: Connection, values: Sequence[Value]) -> None:
+    def put(self, connection: Connected, values: Sequence[Value]) -> None:
         """Ask it with what is sent next."""
         pgconn, sent = connection.pgconn, _sent(values)
-        if self._of_views and isinstance(connection, Connected) and connection.keeps_views:
+        if self._of_views and connection.keeps_views:
             name = self._name + connection.mark
             pgconn.send_query_prepared(name, sent, self._formats, pq.Format.BINARY)
         else:
             pgconn.send_query_params(self._text, sent, self._types, self._formats, pq.Format.BINARY)
 
-    def send(self, connection: Connection, values: Sequence[Value]) -> None:
+    def send(self, connection: Connected, values: Sequence[Value]) -> None:
         """Send it as far as that goes without waiting; the connection can be asked nothing else before `received`."""
         self.put(connection, values)
         connection.pgconn.flush()
 
-    def ask(self, connection: Connection, values: Sequence[Value]) -> pq.abc.PGresult:
+    def ask(self, connection: Connected, values: Sequence[Value]) -> pq.abc.PGresult:
         """The answer, of a statement that is seldom used, or in a transaction."""
         self.send(connection, values)
         return received(connection)
@@ -148,7 +147,7 @@ def ask_plainly(connection: psycopg.Connection[Any], statements: bytes) -> list[
 
 
 def ask_first(
-    connection: Connection, questions: Sequence[tuple[Statement, Sequence[Value]]]
+    connection: Connected, questions: Sequence[tuple[Statement, Sequence[Value]]]
 ) -> list[pq.abc.PGresult]:
     """The answers to the first statements of a view, in one trip; the first of them opens its transaction.
 
@@ -159,15 +158,13 @@ def ask_first(
         psycopg.Error: The server refuses one of them, or is gone.
     """
     puts = [partial(each.put, connection, values) for each, values in questions]
-    if not isinstance(connection, Connected):
-        return _at_once(connection, puts)
     connection.views += 1
     if connection.views == _WORTH_PREPARING:
         return _and_keep(connection, puts)
     try:
         return _at_once(connection, puts)
     except psycopg.Error as error:
-        if error.sqlstate not in _NOT_KEPT or not connection.keeps_views:
+        if error.sqlstate not in NOT_KEPT or not connection.keeps_views:
             raise
     # Nothing was done. They are gone, or tables were changed under them.
     connection.forget_kept()
@@ -189,7 +186,7 @@ def _and_keep(connection: Connected, puts: Sequence[Callable[[], None]]) -> list
     return answers
 
 
-def _at_once(connection: Connection, puts: Sequence[Callable[[], None]]) -> list[pq.abc.PGresult]:
+def _at_once(connection: Connected, puts: Sequence[Callable[[], None]]) -> list[pq.abc.PGresult]:
     """The answers to several statements, in one trip. After one that is refused none is carried out."""
     pgconn = connection.pgconn
     pgconn.enter_pipeline_mode()
@@ -262,7 +259,7 @@ def _check(result: pq.abc.PGresult) -> None:
         raise error if error.sqlstate is not None else psycopg.OperationalError(str(error))
 
 
-def rows_in(connection: Connection, result: pq.abc.PGresult) -> list[Row]:
+def rows_in(connection: Connected, result: pq.abc.PGresult) -> list[Row]:
     """The rows of an answer in binary."""
     loader = Transformer(connection)
     loader.set_pgresult(result, format=pq.Format.BINARY)

@@ -10,18 +10,15 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-import psycopg
-
 from holdfast.backends.chunk_rows import MAX_DEPTH, PackedChunk, ReadChunks
 from holdfast.backends.postgres.asking import Statement, array_of, received, rows_in
+from holdfast.backends.postgres.connecting import Connected
 from holdfast.backends.preparing import depth_of
 from holdfast.backends.recent import RecentChunks
 from holdfast.backends.rows import Row
 from holdfast.objects.deltas import DELTA
 from holdfast.record import Record
 from holdfast.storage.records import ChunkHash
-
-Connection = psycopg.Connection[Row]
 
 AT_ONCE: Final = 256
 """Chunks in one statement: what is held in memory on both sides stays small."""
@@ -89,7 +86,7 @@ class ChunkColumns(Record):
         return columns
 
 
-def put_in_turn(connection: Connection, packed: Sequence[PackedChunk], epoch: int) -> None:
+def put_in_turn(connection: Connected, packed: Sequence[PackedChunk], epoch: int) -> None:
     """Write chunks that may stand on each other, each after what it stands on; the transaction has entered."""
     turns: dict[ChunkHash, int] = {}
     for each in packed:
@@ -119,12 +116,12 @@ def note_depths(packed: Iterable[PackedChunk], recent: RecentChunks) -> None:
         each.number, each.depth = (0, 0) if depth is None else (1, depth)
 
 
-def present_among(connection: Connection, names: Iterable[ChunkHash]) -> set[ChunkHash]:
+def present_among(connection: Connected, names: Iterable[ChunkHash]) -> set[ChunkHash]:
     """Those of the chunks that are there."""
     return {ChunkHash(name) for (name,) in connection.execute(_SELECT_PRESENT, [list(names)], binary=True)}
 
 
-def read_chunks(connection: Connection, names: Iterable[ChunkHash]) -> dict[ChunkHash, bytes]:
+def read_chunks(connection: Connected, names: Iterable[ChunkHash]) -> dict[ChunkHash, bytes]:
     """The plain bytes of those chunks that are there. Their hashes are for the caller to check."""
     wanted = list(names)
     found: dict[ChunkHash, bytes] = {}
@@ -145,11 +142,11 @@ class ChunkQuestion:
         # One that is read alone is most often a root, which most often stands on others.
         self._statement = _SELECT if len(wanted) == 1 else _SELECT_ALONE
 
-    def send(self, connection: Connection) -> None:
+    def send(self, connection: Connected) -> None:
         """Ask. Nothing else can be asked on that connection before the answer was taken."""
         self._statement.send(connection, [array_of(self._wanted)])
 
-    def answer(self, connection: Connection) -> ReadChunks:
+    def answer(self, connection: Connected) -> ReadChunks:
         """Those of the chunks that are there."""
         chains: dict[ChunkHash, Sequence[Row]] = {}
         left = self._take(connection, chains)
@@ -160,7 +157,7 @@ class ChunkQuestion:
             more._take(connection, chains)
         return ReadChunks(chains)
 
-    def _take(self, connection: Connection, chains: dict[ChunkHash, Sequence[Row]]) -> list[ChunkHash]:
+    def _take(self, connection: Connected, chains: dict[ChunkHash, Sequence[Row]]) -> list[ChunkHash]:
         """Add to `chains` what the server says; those chunks that stand on rows which the statement leaves out."""
         found = chains_in(rows_in(connection, received(connection)))
         left: list[ChunkHash] = []

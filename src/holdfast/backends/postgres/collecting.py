@@ -17,17 +17,15 @@ from typing import Final
 import psycopg
 
 from holdfast.backends.postgres.chunks import read_chunks
+from holdfast.backends.postgres.connecting import Connected
 from holdfast.backends.postgres.errors import is_retryable, translated
 from holdfast.backends.postgres.locking import alone
 from holdfast.backends.postgres.write import enter
 from holdfast.backends.restacking import Below, Standing, restack
-from holdfast.backends.rows import Row
 from holdfast.errors import BackendError, ConflictError, IntegrityError
 from holdfast.objects.streams import STREAM
 from holdfast.objects.verified import read_chunk
 from holdfast.storage.records import ChunkHash, Swept
-
-Connection = psycopg.Connection[Row]
 
 _MARKED_AT_ONCE: Final = 1000
 _MOST_REWRITTEN: Final = 1 << 20
@@ -87,7 +85,7 @@ _END_SIGNS = "DELETE FROM counters WHERE name = 'collecting' AND (" + _EPOCH + "
 _LAST_SIGN = f"SELECT abs({_NOW} - value) FROM counters WHERE name = 'collecting'"  # noqa: S608 - constants
 
 
-def open_epoch(connection: Connection, schema: str, stale_after: float | None) -> int:
+def open_epoch(connection: Connected, schema: str, stale_after: float | None) -> int:
     """Begin a new epoch, while no commit is under way.
 
     Raises:
@@ -105,13 +103,13 @@ def open_epoch(connection: Connection, schema: str, stale_after: float | None) -
     return epoch
 
 
-def current_epoch(connection: Connection) -> int:
+def current_epoch(connection: Connected) -> int:
     """The epoch that commits stamp chunks with."""
     ((epoch,),) = connection.execute(_EPOCH).fetchall()
     return int(epoch)
 
 
-def _check_nobody_collects(connection: Connection, stale_after: float | None) -> None:
+def _check_nobody_collects(connection: Connected, stale_after: float | None) -> None:
     if stale_after is None:
         return
     for (seconds,) in connection.execute(_LAST_SIGN).fetchall():
@@ -122,7 +120,7 @@ def _check_nobody_collects(connection: Connection, stale_after: float | None) ->
 class PostgresCollection:
     """A `Collection` over a connection that nobody else uses; without an open epoch it sweeps nothing."""
 
-    def __init__(self, connection: Connection, schema: str, url: str, epoch: int, *, dry_run: bool) -> None:
+    def __init__(self, connection: Connected, schema: str, url: str, epoch: int, *, dry_run: bool) -> None:
         self._connection = connection
         self._schema = schema
         self._url = url

@@ -22,8 +22,9 @@ from holdfast.backends import rows
 from holdfast.backends.chunk_rows import ReadChunks
 from holdfast.backends.header import check_header
 from holdfast.backends.matching import metadata_matches, normalized
-from holdfast.backends.postgres.asking import Statement, rows_in
+from holdfast.backends.postgres.asking import NOT_KEPT, Statement, rows_in
 from holdfast.backends.postgres.chunks import AT_ONCE, ChunkQuestion, chains_in, present_among, read_chunks
+from holdfast.backends.postgres.connecting import Connected
 from holdfast.backends.postgres.errors import is_lost, is_retryable, translated, view_ended
 from holdfast.backends.postgres.query import to_sql
 from holdfast.backends.postgres.write import check_checkpoint
@@ -42,7 +43,6 @@ from holdfast.storage.records import (
     StoreStats,
 )
 
-Connection = psycopg.Connection[Row]
 T = TypeVar("T")
 
 NEWEST_POSITION: Final = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM positions"
@@ -111,12 +111,12 @@ class PostgresReader:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: Connected,
         url: str,
-        reopen: Callable[[], Connection] | None = None,
+        reopen: Callable[[], Connected] | None = None,
         ahead: ReadAhead | None = None,
     ) -> None:
-        self._connected: Connection | None = connection
+        self._connected: Connected | None = connection
         self._url = url
         self._reopen = reopen
         self._branches: dict[str, dict[str, Row] | None] = {}
@@ -287,7 +287,7 @@ class PostgresReader:
         # Statements of this package, never a user's text: what the type of `execute` is there to say.
         return self._ask(lambda connection: connection.execute(sql, parameters, binary=True).fetchall())
 
-    def _ask(self, question: Callable[[Connection], T]) -> T:
+    def _ask(self, question: Callable[[Connected], T]) -> T:
         # A connection takes one question at a time.
         self._take_answer()
         return self._ask_now(question)
@@ -297,7 +297,7 @@ class PostgresReader:
         if asked is not None:
             asked.take()
 
-    def _ask_now(self, question: Callable[[Connection], T]) -> T:
+    def _ask_now(self, question: Callable[[Connected], T]) -> T:
         if self._connected is None:
             raise StateError(
                 f"this view of the store {self._url} has ended",
@@ -310,6 +310,9 @@ class PostgresReader:
                 try:
                     answer = question(self._connected)
                 except psycopg.Error as error:
+                    if error.sqlstate in NOT_KEPT:
+                        # Tables were changed under what is kept. This view ends with it, and the next one asks anew.
+                        self._connected.forget_kept()
                     taken_back = is_retryable(error)
                     if taken_back and self._reopen is None:
                         raise view_ended(self._url, " ".join(str(error).split())) from error

@@ -18,10 +18,10 @@ from psycopg import sql
 
 from holdfast.backends import rows
 from holdfast.backends.inspection import RowInspection
+from holdfast.backends.postgres.connecting import Connected
 from holdfast.backends.postgres.creation import build, check_version
 from holdfast.backends.postgres.errors import permission_denied
 from holdfast.backends.postgres.locking import TABLES, alone
-from holdfast.backends.postgres.read import Connection
 from holdfast.backends.postgres.tables import inspection
 from holdfast.backends.refilling import EPOCH_COLUMN, new_chunk_rows, new_counters, new_rows
 from holdfast.backends.rows import Row
@@ -67,7 +67,7 @@ class _Rights(Record):
 
 
 def rebuild_store(
-    connection: Connection, schema: str, url: str, plan: Callable[[Inspection], Rebuilt | None]
+    connection: Connected, schema: str, url: str, plan: Callable[[Inspection], Rebuilt | None]
 ) -> str | None:
     """Put what `plan` makes of a store in its place; see `Backend.rebuild`.
 
@@ -110,7 +110,7 @@ def rebuild_store(
     return aside
 
 
-def _fill(connection: Connection, made: str, seen: RowInspection, wanted: Rebuilt) -> None:
+def _fill(connection: Connected, made: str, seen: RowInspection, wanted: Rebuilt) -> None:
     for table, found in groupby(new_rows(seen, wanted, _row_of), key=itemgetter(0)):
         _insert(connection, made, table, (row for _, row in found))
     newest_epoch = newest_chunk = 0
@@ -141,7 +141,7 @@ def _fill(connection: Connection, made: str, seen: RowInspection, wanted: Rebuil
             connection.execute("SELECT setval(%s::regclass, %s)", [f"{made}.{sequence}", newest])
 
 
-def _carry_rights(connection: Connection, schema: str, made: str) -> None:
+def _carry_rights(connection: Connected, schema: str, made: str) -> None:
     """Give the new schema and all in it the owners and the rights that the old one has."""
     wanted = _rights(connection, schema)
     # The schema comes first: an owner of what is in it must have the right to make things there.
@@ -161,7 +161,7 @@ def _carry_rights(connection: Connection, schema: str, made: str) -> None:
             _alter(connection, f"GRANT {privilege} {where} TO {role}{option}")
 
 
-def _rights(connection: Connection, schema: str) -> dict[tuple[str, str], _Rights]:
+def _rights(connection: Connected, schema: str) -> dict[tuple[str, str], _Rights]:
     """The rights to each thing in a schema, by its kind and its name; that of the schema itself is empty."""
     found: dict[tuple[str, str], _Rights] = {}
     for kind, name, owner, privilege, role, passes_on in connection.execute(_RIGHTS, [schema]).fetchall():
@@ -176,12 +176,12 @@ def _place(schema: str, name: str) -> str:
     return f"{schema}.{name}" if name else schema
 
 
-def _alter(connection: Connection, statement: str) -> None:
+def _alter(connection: Connected, statement: str) -> None:
     # As bytes: all parts are the server's own, with quotes where they need them.
     connection.execute(statement.encode())
 
 
-def _insert(connection: Connection, made: str, table: str, found: Iterable[Row]) -> None:
+def _insert(connection: Connected, made: str, table: str, found: Iterable[Row]) -> None:
     statement: sql.Composed | None = None
     for batch in _batches(found):
         if statement is None:
@@ -211,16 +211,16 @@ def _row_of(row: CheckpointRow) -> Row:
     return (*rows.checkpoint_row(row)[:-1], given[-1])
 
 
-def _search(connection: Connection, schema: str) -> None:
+def _search(connection: Connected, schema: str) -> None:
     connection.execute("SELECT set_config('search_path', %s, true)", [f"{schema}, pg_temp"])
 
 
-def _rename(connection: Connection, schema: str, name: str) -> None:
+def _rename(connection: Connected, schema: str, name: str) -> None:
     statement = sql.SQL("ALTER SCHEMA {} RENAME TO {}")
     connection.execute(statement.format(sql.Identifier(schema), sql.Identifier(name)))
 
 
-def _check_rights(connection: Connection, url: str) -> None:
+def _check_rights(connection: Connected, url: str) -> None:
     ((may_create,),) = connection.execute(
         "SELECT has_database_privilege(current_database(), 'CREATE')"
     ).fetchall()

@@ -16,7 +16,8 @@ import psycopg
 from holdfast.backends.header import HEADER_KEYS
 from holdfast.backends.inspection import CHECKPOINT_IDS, CHECKPOINT_PLACES, SESSION_IDS, RowInspection
 from holdfast.backends.postgres.chunks import read_chunks
-from holdfast.backends.postgres.read import NEWEST_POSITION, Connection
+from holdfast.backends.postgres.connecting import Connected
+from holdfast.backends.postgres.read import NEWEST_POSITION
 from holdfast.backends.postgres.view import begin, end
 from holdfast.backends.postgres.write import check_checkpoint
 from holdfast.backends.rows import Row
@@ -62,7 +63,7 @@ _SEQUENCES: Final = (
 
 
 @contextmanager
-def inspected(connection: Connection, url: str) -> Iterator[RowInspection]:
+def inspected(connection: Connected, url: str) -> Iterator[RowInspection]:
     """Look at a store through a connection that nobody else uses."""
     begin(connection, url)
     try:
@@ -71,7 +72,7 @@ def inspected(connection: Connection, url: str) -> Iterator[RowInspection]:
         end(connection)
 
 
-def inspection(connection: Connection) -> RowInspection:
+def inspection(connection: Connected) -> RowInspection:
     """What is found through a connection that is inside a transaction."""
     return RowInspection(
         PostgresTables(connection),
@@ -84,7 +85,7 @@ def inspection(connection: Connection) -> RowInspection:
 class PostgresTables:
     """The tables as the server has them, at one moment."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connected) -> None:
         self._connection = connection
 
     def rows(self, table: str) -> Iterator[Row]:
@@ -143,7 +144,7 @@ class PostgresTables:
             after = found[-1][: len(keys)]
 
 
-def _sequence_flaws(connection: Connection) -> list[Flaw]:
+def _sequence_flaws(connection: Connected) -> list[Flaw]:
     """The sequences that would give a number which is taken."""
     flaws = []
     for sequence, table, column in _SEQUENCES:

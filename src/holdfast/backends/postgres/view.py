@@ -18,7 +18,6 @@ from holdfast.backends.postgres.errors import is_lost, is_retryable, translated
 from holdfast.backends.postgres.pooling import Pool
 from holdfast.backends.postgres.read import (
     SELECT_FEW_BRANCHES,
-    Connection,
     FirstQuestions,
     PostgresReader,
     ReadAhead,
@@ -97,7 +96,7 @@ class View:
         if connection is not None and connection.pgconn.transaction_status == pq.TransactionStatus.ACTIVE:
             connection.close()
 
-    def _open(self) -> Connection:
+    def _open(self) -> Connected:
         deadline = time.monotonic() + self._timeout
         pause = _FIRST_PAUSE
         while True:
@@ -123,14 +122,14 @@ class View:
             time.sleep(min(pause, max(deadline - time.monotonic(), 0)))
             pause = min(2 * pause, _LONGEST_PAUSE)
 
-    def _begin(self, connection: Connection) -> bool:
+    def _begin(self, connection: Connected) -> bool:
         if self._first is None:
             return begin(connection, self._url)
         begun = begin_with(connection, self._url, self._first)
         self._ahead = begun
         return begun is not None
 
-    def _open_again(self) -> Connection:
+    def _open_again(self) -> Connected:
         self._give_back()
         return self._open()
 
@@ -147,7 +146,7 @@ class View:
             lease.__exit__(type(error) if error else None, error, None)
 
 
-def begin(connection: Connection, url: str) -> bool:
+def begin(connection: Connected, url: str) -> bool:
     """Open a read transaction; False where it shows a moment before the tables were filled.
 
     Raises:
@@ -160,7 +159,7 @@ def begin(connection: Connection, url: str) -> bool:
     return _is_filled(connection, url, header)
 
 
-def begin_with(connection: Connection, url: str, first: FirstQuestions) -> ReadAhead | None:
+def begin_with(connection: Connected, url: str, first: FirstQuestions) -> ReadAhead | None:
     """The same together with what a load asks first; None where `begin` is false."""
     session, name, known = first
     meant = meant_by(name)
@@ -182,14 +181,14 @@ def begin_with(connection: Connection, url: str, first: FirstQuestions) -> ReadA
     return ReadAhead(session, rows_in(connection, branches), rows_in(connection, root))
 
 
-def _is_filled(connection: Connection, url: str, header: pq.abc.PGresult) -> bool:
+def _is_filled(connection: Connected, url: str, header: pq.abc.PGresult) -> bool:
     for key, value, seal in rows_in(connection, header):
         check_entry((key, value, seal), url)
         return True
     return False
 
 
-def end(connection: Connection) -> None:
+def end(connection: Connected) -> None:
     """End whatever transaction is open."""
     # Lost, or closed by a fork: the server ends the transaction with the connection.
     with suppress(psycopg.Error):

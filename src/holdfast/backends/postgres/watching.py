@@ -25,9 +25,10 @@ import psycopg
 from psycopg import sql
 
 from holdfast.backends.postgres.address import Address
+from holdfast.backends.postgres.connecting import Connected
 from holdfast.backends.postgres.errors import is_lost, store_locked, translated
 from holdfast.backends.postgres.pooling import Pool
-from holdfast.backends.postgres.read import NEWEST_POSITION, Connection
+from holdfast.backends.postgres.read import NEWEST_POSITION
 from holdfast.backends.rows import Row
 from holdfast.backends.rules import store_closed
 from holdfast.errors import ErrorCode, HoldfastError, UnsupportedError
@@ -77,7 +78,7 @@ class Watcher:
         self._channel = sql.Identifier(f"holdfast:{address.schema}")
         # One look at a time: the others learn from it.
         self._looking = threading.Lock()
-        self._primaries: WeakSet[Connection] = WeakSet()
+        self._primaries: WeakSet[Connected] = WeakSet()
         self._settled = 0
         self._unsettled: tuple[int, set[str]] | None = None
         self._changed = threading.Condition()
@@ -144,7 +145,7 @@ class Watcher:
             has_come = settled > after and _ask(connection, _HAS_ANY, after, settled)[0][0]
             return settled, has_come, self._unsettled is None
 
-    def _check_primary(self, connection: Connection) -> None:
+    def _check_primary(self, connection: Connected) -> None:
         """Refuse a standby: there the sequence runs ahead of the commits, and the locks of writers are not seen."""
         # A primary does not become a standby while a connection to it lives. The other way round it happens.
         if connection in self._primaries:
@@ -159,7 +160,7 @@ class Watcher:
             )
         self._primaries.add(connection)
 
-    def _settle(self, connection: Connection) -> None:
+    def _settle(self, connection: Connected) -> None:
         if self._unsettled is None:
             # First the position, then who is under way: whoever got one up to it holds the lock, or has arrived.
             ((newest,),) = _ask(connection, NEWEST_POSITION)
@@ -255,7 +256,7 @@ class Ear:
             self._stop.close()
             self._ended(self, for_good=for_good)
 
-    def _listen(self, connection: Connection) -> None:
+    def _listen(self, connection: Connected) -> None:
         # Some come while a statement runs, the others while nothing does.
         connection.add_notify_handler(lambda _: self._heard())
         connection.execute("SET synchronous_commit = off")
@@ -274,10 +275,10 @@ class Ear:
                     self._heard()
 
 
-def _ask(connection: Connection, statement: LiteralString, *parameters: object) -> list[Row]:
+def _ask(connection: Connected, statement: LiteralString, *parameters: object) -> list[Row]:
     return connection.execute(statement, parameters, binary=True).fetchall()
 
 
-def _writers(connection: Connection) -> set[str]:
+def _writers(connection: Connected) -> set[str]:
     """The transactions that hold the writers' lock."""
     return {name for (name,) in _ask(connection, _WRITERS)}
