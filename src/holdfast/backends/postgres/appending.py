@@ -13,20 +13,23 @@ import hashlib
 from collections.abc import Sequence
 from operator import itemgetter
 
+from psycopg import pq
+
 from holdfast.backends import rows, rules
 from holdfast.backends.chunk_rows import PackedChunk
-from holdfast.backends.postgres.asking import TRUE, Statement, number_in
+from holdfast.backends.postgres.asking import TRUE, Statement, number_in, sent
 from holdfast.backends.postgres.connecting import Connected
 from holdfast.backends.postgres.creation import VERSION
 from holdfast.backends.postgres.write import KnownSession, Written, fence_columns
 from holdfast.objects.deltas import DELTA
-from holdfast.storage.records import Batch
+from holdfast.record import Record
+from holdfast.storage.records import Batch, CheckpointRow, SessionRow
 
 _BINARY = ("id", "parents", "root", "nonce", "prev")
 # What the server fills in is left out.
 _PLACES = [at for at, name in enumerate(rows.CHECKPOINT_COLUMNS) if name != "stored_bytes"]
 _ROW = ", ".join(["%b" if rows.CHECKPOINT_COLUMNS[at] in _BINARY else "%s" for at in _PLACES])
-_APPEND = Statement(
+APPEND = Statement(
     "append",
     "SELECT place, stored, watched FROM append(%s, %s, %s, %b, %s, %b, %s, %s, %b, %b, %s, %b, %s, "  # noqa: S608 - constants
     f"{_ROW}, %s, %s)",
@@ -55,21 +58,29 @@ def can_append(batch: Batch, chunks: Sequence[PackedChunk], known: KnownSession)
     )
 
 
-def append(
-    connection: Connected, batch: Batch, chunks: Sequence[PackedChunk], known: KnownSession
-) -> Written:
-    """Carry out a batch of that kind in one statement; see `write.attempt`."""
-    number, current = known
-    ((move,), (packed,)) = batch.moves, chunks
-    session = rules.advance(current, new=1, operations=())
-    row = rows.numbered(
-        batch.checkpoints[0], seq=session.last_seq, position=0, stored_at=batch.at, stored_bytes=0
-    )
-    last = packed.last
-    stands = packed.codec == DELTA or last is not None
-    reply = _APPEND.execute(
-        connection,
-        (
+class Appending(Record):
+    """A batch of that kind on its way."""
+
+    number: int
+    """Of its session."""
+    sent: list[bytes | None]
+    """What `APPEND` is asked with."""
+    row: CheckpointRow
+    session: SessionRow
+    """As it will be."""
+
+    @classmethod
+    def of(cls, batch: Batch, chunks: Sequence[PackedChunk], known: KnownSession) -> Appending:
+        """A batch for which `can_append` holds."""
+        number, current = known
+        ((move,), (packed,)) = batch.moves, chunks
+        session = rules.advance(current, new=1, operations=())
+        row = rows.numbered(
+            batch.checkpoints[0], seq=session.last_seq, position=0, stored_at=batch.at, stored_bytes=0
+        )
+        last = packed.last
+        stands = packed.codec == DELTA or last is not None
+        values = (
             VERSION,
             rows.session_row(number, current)[-1],
             rows.session_row(number, session)[-1],
@@ -85,10 +96,24 @@ def append(
             number,
             *_COLUMNS(rows.checkpoint_row(row)),
             *fence_columns(batch),
-        ),
-    )
-    # A function with OUT parameters returns one row.
-    position, stored = number_in(reply.get_value(0, 0)), number_in(reply.get_value(0, 1))
-    watched = reply.get_value(0, 2) == TRUE
-    written = rows.numbered(row, seq=row.seq, position=position, stored_at=row.stored_at, stored_bytes=stored)
-    return Written({row.id: written}, KnownSession(number, session), watched)
+        )
+        return cls(number, sent(values), row, session)
+
+    def written(self, reply: pq.abc.PGresult) -> Written:
+        """What it came to, by the answer to `APPEND`."""
+        # A function with OUT parameters returns one row.
+        position, stored = number_in(reply.get_value(0, 0)), number_in(reply.get_value(0, 1))
+        row = self.row
+        made = rows.numbered(
+            row, seq=row.seq, position=position, stored_at=row.stored_at, stored_bytes=stored
+        )
+        watched = reply.get_value(0, 2) == TRUE
+        return Written({row.id: made}, KnownSession(self.number, self.session), watched)
+
+
+def append(
+    connection: Connected, batch: Batch, chunks: Sequence[PackedChunk], known: KnownSession
+) -> Written:
+    """Carry out a batch of that kind in one statement; see `write.attempt`."""
+    appending = Appending.of(batch, chunks, known)
+    return appending.written(APPEND.execute_sent(connection, appending.sent))

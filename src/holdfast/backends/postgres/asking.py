@@ -80,12 +80,12 @@ class Statement:
 
     def put(self, connection: Connected, values: Sequence[Value]) -> None:
         """Ask it with what is sent next."""
-        pgconn, sent = connection.pgconn, _sent(values)
+        pgconn, given = connection.pgconn, sent(values)
         if self._of_views and connection.keeps_views:
             name = self._name + connection.mark
-            pgconn.send_query_prepared(name, sent, self._formats, pq.Format.BINARY)
+            pgconn.send_query_prepared(name, given, self._formats, pq.Format.BINARY)
         else:
-            pgconn.send_query_params(self._text, sent, self._types, self._formats, pq.Format.BINARY)
+            pgconn.send_query_params(self._text, given, self._types, self._formats, pq.Format.BINARY)
 
     def send(self, connection: Connected, values: Sequence[Value]) -> None:
         """Send it as far as that goes without waiting; the connection can be asked nothing else before `received`."""
@@ -99,13 +99,16 @@ class Statement:
 
     def execute(self, connection: Connected, values: Sequence[Value]) -> pq.abc.PGresult:
         """The answer, of a statement that is used again and again, outside of a transaction."""
-        sent = _sent(values)
+        return self.execute_sent(connection, sent(values))
+
+    def execute_sent(self, connection: Connected, given: list[bytes | None]) -> pq.abc.PGresult:
+        """The same with values as they are sent."""
         uses = connection.uses[self._name] = connection.uses.get(self._name, 0) + 1
         name = self._name + connection.mark
         pgconn = connection.pgconn
         if uses > _WORTH_PREPARING:
             try:
-                return self._answered(connection, name, sent)
+                return self._answered(connection, name, given)
             except psycopg.Error as error:
                 if error.sqlstate != _NOT_PREPARED:
                     raise
@@ -114,21 +117,65 @@ class Statement:
         if uses == _WORTH_PREPARING:
             pgconn.send_prepare(name, self._text, self._types)
             received(connection)
-            pgconn.send_query_prepared(name, sent, self._formats, pq.Format.BINARY)
+            pgconn.send_query_prepared(name, given, self._formats, pq.Format.BINARY)
         else:
-            pgconn.send_query_params(self._text, sent, self._types, self._formats, pq.Format.BINARY)
+            pgconn.send_query_params(self._text, given, self._types, self._formats, pq.Format.BINARY)
         return received(connection)
 
-    def _answered(self, connection: Connected, name: bytes, sent: list[bytes | None]) -> pq.abc.PGresult:
+    def execute_each(
+        self, connection: Connected, first: Statement, several: Sequence[list[bytes | None]]
+    ) -> list[pq.abc.PGresult]:
+        """The answers, with several lists of values as they are sent, in one trip and one transaction after `first`.
+
+        Raises:
+            psycopg.Error: The server refuses one of them, and has done nothing; or it is gone.
+        """
+        first._keep(connection)
+        self._keep(connection)
+        pgconn = connection.pgconn
+        pgconn.enter_pipeline_mode()
+        try:
+            first._put_kept(connection, [])
+            for given in several:
+                self._put_kept(connection, given)
+            pgconn.pipeline_sync()
+            answers = connection.wait(_until_committed(pgconn, 1 + len(several)))
+            pgconn.exit_pipeline_mode()
+        except BaseException:
+            # Lost, or left in the middle: the rest would be taken for answers to the next questions.
+            connection.close()
+            raise
+        try:
+            for each in answers:
+                _check(each)
+        except psycopg.Error as error:
+            if error.sqlstate in NOT_KEPT:
+                # Some may be there: what is kept from here on has other names.
+                connection.forget_kept()
+            raise
+        return answers[1:]
+
+    def _keep(self, connection: Connected) -> None:
+        """Have the server keep it now, if it does not."""
+        if connection.uses.get(self._name, 0) < _WORTH_PREPARING:
+            self.prepare(connection)
+            received(connection)
+            connection.uses[self._name] = _WORTH_PREPARING
+
+    def _put_kept(self, connection: Connected, given: list[bytes | None]) -> None:
+        name = self._name + connection.mark
+        connection.pgconn.send_query_prepared(name, given, self._formats, pq.Format.BINARY)
+
+    def _answered(self, connection: Connected, name: bytes, given: list[bytes | None]) -> pq.abc.PGresult:
         """The answer to a statement that the server keeps."""
         pgconn = connection.pgconn
         if threading.current_thread() is threading.main_thread():
-            pgconn.send_query_prepared(name, sent, self._formats, pq.Format.BINARY)
+            pgconn.send_query_prepared(name, given, self._formats, pq.Format.BINARY)
             return received(connection)
         # One call, which lets go of Python's lock once. Sending, waiting and taking do so six times, and each is an
         # occasion for other threads to take it: where two or four save, that is a tenth of their time.
         # None is NULL for it, too, whatever its type says.
-        result = pgconn.exec_prepared(name, sent, self._formats, pq.Format.BINARY)  # type: ignore[arg-type]
+        result = pgconn.exec_prepared(name, given, self._formats, pq.Format.BINARY)  # type: ignore[arg-type]
         _check(result)
         return result
 
@@ -215,6 +262,22 @@ def _answers(pgconn: pq.abc.PGconn, count: int) -> PQGen[list[pq.abc.PGresult]]:
     return answers
 
 
+def _until_committed(pgconn: pq.abc.PGconn, count: int) -> PQGen[list[pq.abc.PGresult]]:
+    """The answers to so many statements of one transaction, when that has ended; one more if its commit failed.
+
+    Raises:
+        psycopg.OperationalError: The connection broke before; nobody knows whether it was committed.
+    """
+    yield from generators.send(pgconn)
+    answers: list[pq.abc.PGresult] = []
+    for _ in range(count + 2):
+        for answer in (yield from generators.fetch_many(pgconn)):
+            if answer.status == pq.ExecStatus.PIPELINE_SYNC:
+                return answers
+            answers.append(answer)
+    raise psycopg.OperationalError("the server did not say that the transaction has ended")
+
+
 def leave_commit(connection: Connected) -> None:
     """End a transaction that only read, without waiting for the answer: that is for whoever takes the connection next.
 
@@ -283,7 +346,7 @@ def number_in(field: bytes | None) -> int:
     return int.from_bytes(field or b"", "big", signed=True)
 
 
-def _sent(values: Sequence[Value]) -> list[bytes | None]:
+def sent(values: Sequence[Value]) -> list[bytes | None]:
     """Values as they are sent; numbers in a form that PostgreSQL reads back exactly."""
     return [
         value

@@ -18,7 +18,7 @@ from holdfast.backends.forking import watch
 from holdfast.backends.postgres import creation, write
 from holdfast.backends.postgres.address import Address, parse
 from holdfast.backends.postgres.adopting import adopt, forget_adoption
-from holdfast.backends.postgres.appending import append, can_append
+from holdfast.backends.postgres.appending import Appending, append, can_append
 from holdfast.backends.postgres.chunks import make_fit, note_depths
 from holdfast.backends.postgres.collecting import PostgresCollection, current_epoch, open_epoch
 from holdfast.backends.postgres.connecting import Connected, Connector, Durability
@@ -30,6 +30,7 @@ from holdfast.backends.postgres.errors import (
     translate,
     translated,
 )
+from holdfast.backends.postgres.gathering import Gathering
 from holdfast.backends.postgres.pooling import Pool
 from holdfast.backends.postgres.read import FirstQuestions, PostgresReader, can_be_kept
 from holdfast.backends.postgres.scrubbing import check_owner, scrub
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
     from holdfast.storage.leasing import Holder, Lease
 
 _T = TypeVar("_T")
+
+_Attempt = Callable[[Connected, Batch, Sequence[PackedChunk], KnownSession], Written]
 
 _UNIQUE_VIOLATION: Final = "23505"
 
@@ -100,6 +103,7 @@ class PostgresBackend:
         self._recent = RecentChunks()
         self._compress = True
         self._known = KnownSessions()
+        self._gathering = Gathering(self._pool)
         watch(self)
 
     @classmethod
@@ -346,6 +350,7 @@ class PostgresBackend:
     def after_fork_in_child(self) -> None:
         """Go on with connections of its own, and without what other threads were changing."""
         self._recent, self._known = RecentChunks(), KnownSessions()
+        self._gathering = Gathering(self._pool)
         self._turns.pool.after_fork_in_child()
         self._pool.after_fork_in_child()
         self._watcher = Watcher(self._pool, self._address)
@@ -358,11 +363,10 @@ class PostgresBackend:
             # In each round: a chunk that has to stand alone after all is larger than it was.
             self._check_size(batch, chunks)
             try:
-                with self._pool.connection() as connection:
-                    try:
-                        return self._try(connection, batch, chunks)
-                    except psycopg.Error as error:
-                        failure = error
+                try:
+                    return self._try(batch, chunks, first=attempts == 1)
+                except psycopg.Error as error:
+                    failure = error
             except HoldfastError as error:
                 # A conflict was found under the lock of the session, so that what was lost did not take place. Any
                 # other error, as of a server that stays away, leaves that open.
@@ -398,19 +402,29 @@ class PostgresBackend:
                     if _is_over(attempts, deadline) or not begins_anew(error):
                         raise
 
-    def _try(self, connection: Connected, batch: Batch, chunks: Sequence[PackedChunk]) -> Written:
+    def _try(self, batch: Batch, chunks: Sequence[PackedChunk], *, first: bool) -> Written:
         known = self._known.take(batch.claim.session)
-        if known is not None and write.can_attempt(batch):
+        attempt = None if known is None else _attempt_for(batch, chunks, known)
+        if known is not None and attempt is append and first and self._gathering.takes(chunks[0].size_bytes):
             try:
-                attempt = append if can_append(batch, chunks, known) else write.attempt
-                return attempt(connection, batch, chunks, known)
-            except HoldfastError:
-                # By what was known of the session it has to be refused. Whether that still holds is read below.
-                pass
+                appending = Appending.of(batch, chunks, known)
+                reply = self._gathering.send(appending)
             except psycopg.Error as error:
-                if error.sqlstate not in (write.STALE, _UNIQUE_VIOLATION):
-                    raise
-        return write.locked(connection, batch, chunks)
+                _check_outdated(error)
+                attempt = None
+            else:
+                if reply is not None:
+                    return appending.written(reply)
+        with self._pool.connection() as connection:
+            if known is not None and attempt is not None:
+                try:
+                    return attempt(connection, batch, chunks, known)
+                except HoldfastError:
+                    # As in `_attempt_for`.
+                    pass
+                except psycopg.Error as error:
+                    _check_outdated(error)
+            return write.locked(connection, batch, chunks)
 
     def _begins_anew(self, error: psycopg.Error, batch: Batch, chunks: Sequence[PackedChunk]) -> bool:
         """Whether a commit that failed this way can be tried again without writing anything twice."""
@@ -425,6 +439,23 @@ class PostgresBackend:
 
     def _refusal(self, error: psycopg.Error) -> BaseException:
         return translate(error, self.url) or error
+
+
+def _attempt_for(batch: Batch, chunks: Sequence[PackedChunk], known: KnownSession) -> _Attempt | None:
+    """What carries out a batch in one statement, from what is known of its session; None where that has to be read."""
+    try:
+        if write.can_attempt(batch):
+            return append if can_append(batch, chunks, known) else write.attempt
+    except HoldfastError:
+        # By what is known of the session it has to be refused. Whether that still holds is read.
+        pass
+    return None
+
+
+def _check_outdated(error: psycopg.Error) -> None:
+    """Raise an error again, unless it says that what was known of a session does not hold: then it has to be read."""
+    if error.sqlstate not in (write.STALE, _UNIQUE_VIOLATION):
+        raise error
 
 
 def _passes(error: psycopg.Error) -> bool:
