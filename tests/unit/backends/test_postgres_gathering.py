@@ -278,7 +278,7 @@ def test_groups_take_sessions_in_one_order(
             saving.waiting(count)
     saving.end()
     saving.all_are_there_once()
-    numbers = dict(run("SELECT id, number FROM sessions"))
+    numbers: dict[str, int] = dict(run("SELECT id, number FROM sessions"))
     assert [each[_SESSION] for each in seen] == [b"%d" % numbers[name] for name in OTHERS]
 
 
