@@ -219,6 +219,18 @@ def ask_first(
     return _at_once(connection, puts)
 
 
+def ask_together(
+    connection: Connected, questions: Sequence[tuple[Statement, Sequence[Value]]]
+) -> list[list[Row]]:
+    """The rows that some statements of a view give, in one trip.
+
+    Raises:
+        psycopg.Error: The server refuses one of them, or is gone.
+    """
+    answers = _at_once(connection, [partial(each.put, connection, values) for each, values in questions])
+    return [rows_in(connection, each) for each in answers]
+
+
 def _and_keep(connection: Connected, puts: Sequence[Callable[[], None]]) -> list[pq.abc.PGresult]:
     """The answers; in the same trip the server is told to keep all that views ask."""
     prepares = [partial(each.prepare, connection) for each in _OF_VIEWS]

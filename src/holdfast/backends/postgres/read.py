@@ -10,7 +10,6 @@ standby does with one that is in the way of what it has to replay, counts as los
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -22,7 +21,8 @@ from holdfast.backends import rows
 from holdfast.backends.chunk_rows import ReadChunks
 from holdfast.backends.header import check_header
 from holdfast.backends.matching import metadata_matches, normalized
-from holdfast.backends.postgres.asking import NOT_KEPT, Statement, rows_in
+from holdfast.backends.postgres.ahead import FEW_BRANCHES, about_branch
+from holdfast.backends.postgres.asking import NOT_KEPT, ask_together
 from holdfast.backends.postgres.chunks import AT_ONCE, ChunkQuestion, chains_in, present_among, read_chunks
 from holdfast.backends.postgres.connecting import Connected
 from holdfast.backends.postgres.errors import is_lost, is_retryable, translated, view_ended
@@ -66,22 +66,8 @@ _BRANCH_FIELDS = (
 )
 _SELECT_BRANCH = f"SELECT {_BRANCH_FIELDS} WHERE s.id = %s AND b.name = %s"
 _SELECT_BRANCHES = f"SELECT {_BRANCH_FIELDS} WHERE s.id = %s ORDER BY b.name"
-_FEW_BRANCHES: Final = 16
-"""So many of a session are fetched with the first one that is asked for. A load asks for two or three names, one after
-the other, and a session seldom has more."""
-# And the row that is asked for next: the head of that branch; or, where the name is a whole id, that checkpoint.
-SELECT_FEW_BRANCHES = Statement(
-    "branches",
-    f"SELECT b.name, b.head, b.moved_at, b.seal, {rows.CHECKPOINT_FIELDS} FROM sessions AS s "  # noqa: S608 - constants
-    "JOIN branches AS b ON b.session = s.number LEFT JOIN checkpoints AS c "
-    "ON c.id = CASE WHEN b.name = %s THEN b.head ELSE %b END AND c.session = s.number "
-    f"WHERE s.id = %s ORDER BY b.name LIMIT {_FEW_BRANCHES + 1}",
-    of_views=True,
-)
-_BRANCH_COLUMNS: Final = 4
 _ID: Final = 4
 """Where its id stands among the fields of a checkpoint."""
-_WHOLE_ID: Final = "[0-9a-f]{64}"
 _SELECT_OPERATIONS = (
     "SELECT o.number, o.kind, o.at, o.data, o.previous, o.hash, o.seal FROM operations AS o "
     "JOIN sessions AS s ON s.number = o.session WHERE s.id = %s AND o.number > %s ORDER BY o.number"
@@ -124,7 +110,7 @@ class PostgresReader:
         self._asked: AskedChunks | None = None
         self._root: dict[ChunkHash, Sequence[Row]] = {}
         if ahead is not None:
-            self._branches[ahead.session] = self._known(ahead.branches)
+            self._branches[ahead.session] = self._known(ahead.branches, ahead.checkpoint)
             self._root = chains_in(ahead.root)
 
     def leave(self) -> None:
@@ -167,20 +153,14 @@ class PostgresReader:
         if not can_be_kept(session):
             return {}
         # A name that no branch can have says nothing of the others.
-        given = [name if can_be_kept(name) else "", meant_by(name), session]
-        return self._known(
-            self._ask(lambda connection: rows_in(connection, SELECT_FEW_BRANCHES.ask(connection, given)))
-        )
+        questions = about_branch(session, name if can_be_kept(name) else "")
+        branches, checkpoint = self._ask(lambda connection: ask_together(connection, questions))
+        return self._known(branches, checkpoint)
 
-    def _known(self, some: list[Row]) -> dict[str, Row] | None:
+    def _known(self, some: list[Row], checkpoint: list[Row]) -> dict[str, Row] | None:
         """The branches of a session by name; None where there are too many. What is asked for next is kept."""
-        for row in some:
-            checkpoint = row[_BRANCH_COLUMNS:]
-            if checkpoint[_ID] is not None:
-                self._ahead[checkpoint[_ID]] = checkpoint
-        if len(some) > _FEW_BRANCHES:
-            return None
-        return {row[0]: row[:_BRANCH_COLUMNS] for row in some}
+        self._ahead.update((row[_ID], row) for row in checkpoint)
+        return {row[0]: row for row in some} if len(some) <= FEW_BRANCHES else None
 
     def branches(self, session: str) -> Sequence[BranchRow]:
         """See `Reader.branches`."""
@@ -339,14 +319,8 @@ class ReadAhead(Record):
 
     session: str
     branches: list[Row]
-    """The answer to `SELECT_FEW_BRANCHES`."""
+    checkpoint: list[Row]
     root: list[Row]
-    """The answer to `SELECT_ROOT`."""
-
-
-def meant_by(name: str) -> bytes | None:
-    """The id that a name is, if it is one as a whole."""
-    return bytes.fromhex(name) if re.fullmatch(_WHOLE_ID, name) else None
 
 
 class AskedChunks(Mapping[ChunkHash, bytes]):

@@ -10,19 +10,13 @@ from typing import Final
 import psycopg
 from psycopg import pq
 
+from holdfast.backends.postgres.ahead import about_branch, about_root
 from holdfast.backends.postgres.asking import Statement, ask_first, ask_plainly, leave_commit, rows_in
-from holdfast.backends.postgres.chunks import SELECT_ROOT
 from holdfast.backends.postgres.connecting import Connected
 from holdfast.backends.postgres.creation import check_entry
 from holdfast.backends.postgres.errors import is_lost, is_retryable, translated
 from holdfast.backends.postgres.pooling import Pool
-from holdfast.backends.postgres.read import (
-    SELECT_FEW_BRANCHES,
-    FirstQuestions,
-    PostgresReader,
-    ReadAhead,
-    meant_by,
-)
+from holdfast.backends.postgres.read import FirstQuestions, PostgresReader, ReadAhead
 from holdfast.backends.rules import store_damaged
 
 _FIRST_PAUSE: Final = 0.002
@@ -162,15 +156,14 @@ def begin(connection: Connected, url: str) -> bool:
 def begin_with(connection: Connected, url: str, first: FirstQuestions) -> ReadAhead | None:
     """The same together with what a load asks first; None where `begin` is false."""
     session, name, known = first
-    meant = meant_by(name)
     questions = [
         (_BEGIN, ()),
         (_HEADER, ()),
-        (SELECT_FEW_BRANCHES, [name, meant, session]),
-        (SELECT_ROOT, [session, name, meant, known]),
+        *about_branch(session, name),
+        about_root(session, name, known),
     ]
     try:
-        _, header, branches, root = ask_first(connection, questions)
+        _, header, *answers = ask_first(connection, questions)
     except (psycopg.ProgrammingError, psycopg.NotSupportedError):
         # Tables of another version may not understand the rest: then that is what has to be said.
         connection.rollback()
@@ -178,7 +171,7 @@ def begin_with(connection: Connected, url: str, first: FirstQuestions) -> ReadAh
         raise
     if not _is_filled(connection, url, header):
         return None
-    return ReadAhead(session, rows_in(connection, branches), rows_in(connection, root))
+    return ReadAhead(session, *[rows_in(connection, each) for each in answers])
 
 
 def _is_filled(connection: Connected, url: str, header: pq.abc.PGresult) -> bool:
