@@ -25,29 +25,29 @@ Run = Callable[..., list[tuple[Any, ...]]]
 
 FIRST = "first"
 OTHERS = ["b", "c", "d"]
-_SESSION = 12
-"""Where its number stands among what is sent."""
+_CHUNK = 5
+"""Where its name stands among what is sent."""
 
 
-class Slow(Pace):
-    """Trips always take longer than they could."""
+class Settled(Pace):
+    """Trips are slow or not, however long they take."""
 
-    is_slow = True
+    def __init__(self, *, is_slow: bool) -> None:
+        super().__init__()
+        self.is_slow = is_slow
 
-
-class Quick(Pace):
-    """Trips are as quick as they can be."""
-
-    is_slow = False
+    def note(self, seconds: float, count: int) -> None:
+        """Nothing changes."""
 
 
 class Saving:
     """Saves of one thread each, and what became of them."""
 
-    def __init__(self, store: holdfast.Store) -> None:
+    def __init__(self, store: holdfast.Store, prefix: str = "") -> None:
         self.store = store
+        self.prefix = prefix
         self.gathering: Gathering = store._backend._gathering  # type: ignore[attr-defined]
-        self.sessions = {name: store.session(name) for name in (FIRST, *OTHERS)}
+        self.sessions = {name: store.session(prefix + name) for name in (FIRST, *OTHERS)}
         for session in self.sessions.values():
             session.save({"n": 0, "of": session.id})
         self.outcomes: dict[str, Any] = {}
@@ -69,6 +69,11 @@ class Saving:
         for name in names or self.threads:
             self.threads[name].join(60)
             assert not self.threads[name].is_alive(), name
+
+    def is_over(self) -> bool:
+        return not self.gathering._waiting and not [
+            each for each in self.gathering._trips if not each.is_over
+        ]
 
     def waiting(self, count: int) -> None:
         until(lambda: len(self.gathering._waiting) == count)
@@ -94,8 +99,8 @@ def until(condition: Callable[[], bool]) -> None:
 def store(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[holdfast.Store]:
     # A test says itself when something goes on.
     monkeypatch.setattr(gathering, "_PATIENCE", 60.0)
-    with holdfast.open(postgres_url, durability="process", timeout=60) as opened:
-        opened._backend._gathering.pace = Slow()  # type: ignore[attr-defined]
+    with holdfast.open(postgres_url, durability="power", timeout=60) as opened:
+        opened._backend._gathering.pace = Settled(is_slow=True)  # type: ignore[attr-defined]
         yield opened
 
 
@@ -157,7 +162,7 @@ def test_those_who_come_meanwhile_go_together(store: holdfast.Store, run: Run, p
     saving.all_are_there_once()
     assert len(transactions(run, *OTHERS)) == 1
     assert len(transactions(run, FIRST, *OTHERS)) == 2
-    assert saving.gathering._leading == 0
+    assert saving.is_over()
 
 
 def held_up(saving: Saving, url: str) -> None:
@@ -171,14 +176,14 @@ def held_up(saving: Saving, url: str) -> None:
         assert saving.threads[FIRST].is_alive()
     saving.end()
     saving.all_are_there_once()
-    assert saving.gathering._leading == 0
+    assert saving.is_over()
 
 
 def test_where_trips_are_as_quick_as_they_can_be_nobody_waits(
     store: holdfast.Store, run: Run, postgres_url: str
 ) -> None:
     saving = Saving(store)
-    saving.gathering.pace = Quick()
+    saving.gathering.pace = Settled(is_slow=False)
     held_up(saving, postgres_url)
     assert len(transactions(run, *OTHERS)) == 3
 
@@ -194,32 +199,30 @@ def test_who_is_on_the_way_goes_on_waiting(
     store: holdfast.Store, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Patience ends where one waits to go, not where it is carried already: the same commit would go twice."""
-    monkeypatch.setattr(gathering, "_PATIENCE", 0.001)
-    asked: list[bool] = []
-    usual_first, usual_each = Gathering._goes_first, Statement.execute_each
-
-    def goes_first(self: Gathering, mine: Any) -> bool:
-        # Patience is over when the thread that carries it has it.
-        until(lambda: mine not in self._waiting)
-        asked.append(usual_first(self, mine))
-        return asked[-1]
+    usual, calls = Statement.execute_each, []
 
     def carried(self: Statement, *arguments: Any) -> Any:
-        until(lambda: len(asked) == len(OTHERS))
-        return usual_each(self, *arguments)
+        calls.append(len(arguments[-1]))
+        monkeypatch.setattr(gathering, "_PATIENCE", 0.001)
+        for each in list(saving.gathering._trips):
+            assert not each.is_over
+        # Long enough for those who are carried to look again and again.
+        time.sleep(0.2)
+        return usual(self, *arguments)
 
+    monkeypatch.setattr(gathering, "_PATIENCE", 0.01)
+    monkeypatch.setattr(Statement, "execute_each", carried)
     saving = Saving(store)
     with locked(postgres_url, FIRST) as is_waited_for:
         saving.start(FIRST)
         until(is_waited_for)
-        monkeypatch.setattr(Gathering, "_goes_first", goes_first)
-        monkeypatch.setattr(Statement, "execute_each", carried)
+        monkeypatch.setattr(gathering, "_PATIENCE", 60.0)
         for name in OTHERS:
             saving.start(name)
         saving.waiting(len(OTHERS))
     saving.end()
     saving.all_are_there_once()
-    assert not any(asked)
+    assert calls == [3]
 
 
 def test_the_main_thread_goes_alone(store: holdfast.Store, postgres_url: str) -> None:
@@ -230,6 +233,20 @@ def test_the_main_thread_goes_alone(store: holdfast.Store, postgres_url: str) ->
         assert all(each.is_alive() for each in saving.threads.values())
     saving.end()
     saving.all_are_there_once()
+
+
+def test_without_a_flush_for_each_there_is_nothing_to_gain(postgres_url: str) -> None:
+    with holdfast.open(postgres_url, durability="process") as store:
+        backend: Any = store._backend
+        backend._gathering.pace = Settled(is_slow=True)
+        backend._gathering.send = None
+        session = store.session("quick")
+        session.save({"n": 0})
+        saved: list[Any] = []
+        thread = threading.Thread(target=lambda: saved.append(session.save({"n": 1})))
+        thread.start()
+        thread.join()
+        assert [each.seq for each in saved] == [2]
 
 
 def test_what_is_large_goes_alone(
@@ -258,28 +275,30 @@ def test_a_group_has_no_more_than_so_many(
     assert len(transactions(run, *OTHERS)) == 2
 
 
-def test_groups_take_sessions_in_one_order(
-    store: holdfast.Store, run: Run, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+def test_groups_write_chunks_in_one_order(
+    store: holdfast.Store, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two groups that took the same sessions in another order would wait for each other."""
-    usual, seen = Statement.execute_each, []
+    """Two groups that wrote the same chunks in another order would wait for each other."""
+    usual = Statement.execute_each
+    seen: list[Any] = []
 
     def noted(self: Statement, connection: Any, first: Statement, several: Any) -> Any:
-        seen.extend(several)
+        seen.extend(each[_CHUNK] for each in several)
         return usual(self, connection, first, several)
 
     monkeypatch.setattr(Statement, "execute_each", noted)
-    saving = Saving(store)
-    with locked(postgres_url, FIRST) as is_waited_for:
-        saving.start(FIRST)
-        until(is_waited_for)
-        for count, name in enumerate(reversed(OTHERS), 1):
-            saving.start(name)
-            saving.waiting(count)
-    saving.end()
-    saving.all_are_there_once()
-    numbers: dict[str, int] = dict(run("SELECT id, number FROM sessions"))
-    assert [each[_SESSION] for each in seen] == [b"%d" % numbers[name] for name in OTHERS]
+    for names in (OTHERS, OTHERS[::-1]):
+        saving = Saving(store, prefix="".join(names))
+        with locked(postgres_url, saving.prefix + FIRST) as is_waited_for:
+            saving.start(FIRST)
+            until(is_waited_for)
+            for count, name in enumerate(names, 1):
+                saving.start(name)
+                saving.waiting(count)
+        saving.end()
+        assert len(seen) == 3
+        assert seen == sorted(seen)
+        seen.clear()
 
 
 def test_one_that_is_refused_takes_nobody_with_it(store: holdfast.Store, run: Run, postgres_url: str) -> None:
@@ -445,51 +464,70 @@ def test_who_was_carried_by_a_thread_that_is_interrupted_goes_on(
     stopped = [name for name in OTHERS if isinstance(saving.outcomes[name], Interrupted)]
     assert len(stopped) == 1
     saving.all_are_there_once(FIRST, *(name for name in OTHERS if name not in stopped))
-    assert saving.gathering._leading == 0
+    assert saving.is_over()
 
 
-@pytest.mark.parametrize("leads", [False, True])
+@pytest.mark.parametrize("called", [False, True])
 def test_who_is_interrupted_while_waiting_leaves_nobody_behind(
-    store: holdfast.Store, postgres_url: str, monkeypatch: pytest.MonkeyPatch, leads: bool
+    store: holdfast.Store, postgres_url: str, monkeypatch: pytest.MonkeyPatch, called: bool
 ) -> None:
     """Python does not interrupt a thread that waits for a lock, but may when it has it."""
-    usual = Gathering._wait
-    interrupts = True
+    usual = Gathering._is_to_lead
+    stopped = threading.Event()
 
-    class Wake:
-        def __init__(self, lock: threading.Lock) -> None:
-            self.release = lock.release
-            self._lock = lock
-
-        def acquire(self, timeout: float) -> None:
-            if leads:
-                self._lock.acquire()
+    def interrupted(self: Gathering, mine: Any, trip: Any) -> bool:
+        if not stopped.is_set():
+            stopped.set()
+            if called:
+                mine.wake.acquire()
             raise Interrupted
+        return usual(self, mine, trip)
 
-    def wait(self: Gathering, mine: Any) -> None:
-        nonlocal interrupts
-        if interrupts:
-            interrupts = False
-            mine.wake = Wake(mine.wake)
-        usual(self, mine)
-
-    monkeypatch.setattr(Gathering, "_wait", wait)
+    monkeypatch.setattr(Gathering, "_is_to_lead", interrupted)
+    monkeypatch.setattr(gathering, "_PATIENCE", 0.25 if called else 60.0)
     saving = Saving(store)
     with locked(postgres_url, FIRST) as is_waited_for:
         saving.start(FIRST)
         until(is_waited_for)
         saving.start("b")
-        if leads:
-            saving.waiting(1)
-        else:
+        until(stopped.is_set)
+        if not called:
             saving.end("b")
         saving.start("c")
         saving.start("d")
-        saving.waiting(3 if leads else 2)
+        if not called:
+            saving.waiting(2)
     saving.end()
     assert isinstance(saving.outcomes["b"], Interrupted)
     saving.all_are_there_once(FIRST, "c", "d")
-    assert saving.gathering._leading == 0
+    assert saving.is_over()
+
+
+@pytest.mark.parametrize("step", ["_take_along", "_call_next"])
+@pytest.mark.parametrize("done", [False, True])
+def test_nobody_waits_for_ever_for_a_thread_that_is_interrupted(
+    store: holdfast.Store, postgres_url: str, monkeypatch: pytest.MonkeyPatch, step: str, done: bool
+) -> None:
+    """Before or after the steps by which others are taken along, and let go."""
+    usual = getattr(Gathering, step)
+    stopped: list[threading.Thread] = []
+
+    def interrupted(self: Gathering, *arguments: Any) -> None:
+        if done or stopped:
+            usual(self, *arguments)
+        if not stopped:
+            stopped.append(threading.current_thread())
+            raise Interrupted
+
+    saving = Saving(store)
+    monkeypatch.setattr(gathering, "_PATIENCE", 0.25)
+    with gathered(saving, postgres_url):
+        monkeypatch.setattr(Gathering, step, interrupted)
+    saving.end()
+    gone = [name for name, thread in saving.threads.items() if thread in stopped]
+    assert len(gone) == 1
+    saving.all_are_there_once(*(name for name in saving.threads if name not in gone))
+    until(saving.is_over)
 
 
 @pytest.mark.parametrize("lost", ["holdfast_%", "holdfast_append_%", "holdfast_limit_waits_%"])
@@ -520,11 +558,11 @@ def test_what_the_server_kept_and_lost_is_kept_again(
 
 def test_a_child_of_a_fork_waits_for_nobody_of_its_parent(store: holdfast.Store) -> None:
     backend: Any = store._backend
-    backend._gathering._leading = 1
-    before = backend._gathering
+    trip = gathering._Trip()
+    backend._gathering._trips.add(trip)
     backend.after_fork_in_child()
-    assert backend._gathering is not before
-    assert backend._gathering._leading == 0
+    assert not list(backend._gathering._trips)
+    assert not backend._gathering.pace.is_slow
 
 
 def test_many_threads_save_all_they_have(store: holdfast.Store, run: Run) -> None:

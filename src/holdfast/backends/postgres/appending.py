@@ -23,7 +23,7 @@ from holdfast.backends.postgres.creation import VERSION
 from holdfast.backends.postgres.write import KnownSession, Written, fence_columns
 from holdfast.objects.deltas import DELTA
 from holdfast.record import Record
-from holdfast.storage.records import Batch, CheckpointRow, SessionRow
+from holdfast.storage.records import Batch, CheckpointRow, ChunkHash, SessionRow
 
 _BINARY = ("id", "parents", "root", "nonce", "prev")
 # What the server fills in is left out.
@@ -63,6 +63,7 @@ class Appending(Record):
 
     number: int
     """Of its session."""
+    chunk: ChunkHash
     sent: list[bytes | None]
     """What `APPEND` is asked with."""
     row: CheckpointRow
@@ -97,7 +98,7 @@ class Appending(Record):
             *_COLUMNS(rows.checkpoint_row(row)),
             *fence_columns(batch),
         )
-        return cls(number, sent(values), row, session)
+        return cls(number, packed.chunk.hash, sent(values), row, session)
 
     def written(self, reply: pq.abc.PGresult) -> Written:
         """What it came to, by the answer to `APPEND`."""

@@ -158,9 +158,11 @@ class Statement:
     def _keep(self, connection: Connected) -> None:
         """Have the server keep it now, if it does not."""
         if connection.uses.get(self._name, 0) < _WORTH_PREPARING:
+            # Before it is asked: who is interrupted here leaves a name that nobody takes for free. Where the server
+            # does not know it after all, it says so.
+            connection.uses[self._name] = _WORTH_PREPARING
             self.prepare(connection)
             received(connection)
-            connection.uses[self._name] = _WORTH_PREPARING
 
     def _put_kept(self, connection: Connected, given: list[bytes | None]) -> None:
         name = self._name + connection.mark

@@ -103,7 +103,8 @@ class PostgresBackend:
         self._recent = RecentChunks()
         self._compress = True
         self._known = KnownSessions()
-        self._gathering = Gathering(self._pool)
+        self._flushes = durability == "power"
+        self._gathering = Gathering(self._pool, flushes=self._flushes)
         watch(self)
 
     @classmethod
@@ -350,7 +351,7 @@ class PostgresBackend:
     def after_fork_in_child(self) -> None:
         """Go on with connections of its own, and without what other threads were changing."""
         self._recent, self._known = RecentChunks(), KnownSessions()
-        self._gathering = Gathering(self._pool)
+        self._gathering = Gathering(self._pool, flushes=self._flushes)
         self._turns.pool.after_fork_in_child()
         self._pool.after_fork_in_child()
         self._watcher = Watcher(self._pool, self._address)
@@ -405,7 +406,7 @@ class PostgresBackend:
     def _try(self, batch: Batch, chunks: Sequence[PackedChunk], *, first: bool) -> Written:
         known = self._known.take(batch.claim.session)
         attempt = None if known is None else _attempt_for(batch, chunks, known)
-        if known is not None and attempt is append and first and self._gathering.takes(chunks[0].size_bytes):
+        if known is not None and attempt is append and first and self._gathering.takes(chunks[0]):
             try:
                 appending = Appending.of(batch, chunks, known)
                 reply = self._gathering.send(appending)

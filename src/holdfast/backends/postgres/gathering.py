@@ -5,17 +5,18 @@ the log. Where many threads save at once that is a third of the server's time. S
 one is under way waits for its end, and then goes with all that came meanwhile: one trip, one transaction, one flush.
 The thread that waited longest takes them along; no thread works in the background.
 
-Waiting pays where trips take long because too much is to be done at once. Where they take long because the server is
-far away or its disk is slow, who waits for another's trip loses the time of one and gains nothing. `Pace` tells them
-apart.
+Waiting pays where trips take long because far more is to be done than is done at once. Where they take long because the
+server is far away or its disk is slow, who waits for another's trip loses the time of one and gains nothing. `Pace`
+tells them apart. Without a flush for each commit a trip is so short that there is nothing to gain.
 
 A group is all or nothing. After one that was refused everybody goes alone: what is wrong with one of them is found
 there, and the others were not to blame. After one whose outcome is unknown everybody does what is done after any such
-commit: the ids tell. A session is in a group once, and groups take sessions in the order of their numbers, so that two
-of them do not wait for each other. A session that somebody else has locked for long is not waited for here.
+commit: the ids tell. Groups write chunks in the order of their names, so that two of them with equal chunks do not wait
+for each other. A session or a chunk that somebody else has locked is not waited for here.
 
-Ctrl-C comes to the main thread alone, and that thread always goes alone. What is interrupted in any other way leaves
-nobody waiting.
+Ctrl-C comes to the main thread alone, and that thread always goes alone. Any other one may be interrupted between any
+two steps, by one that raises something in it. So nothing is counted, nobody waits without a limit, and who was left by
+a thread that went away goes alone.
 """
 
 from __future__ import annotations
@@ -23,48 +24,50 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from operator import attrgetter
+from contextlib import suppress
+from itertools import islice
 from typing import Final
+from weakref import WeakSet
 
 import psycopg
 from psycopg import pq
 
+from holdfast.backends.chunk_rows import PackedChunk
 from holdfast.backends.postgres.appending import APPEND, Appending
 from holdfast.backends.postgres.asking import Statement
+from holdfast.backends.postgres.connecting import Connected
 from holdfast.backends.postgres.errors import is_lost
 from holdfast.backends.postgres.pooling import Pool
-from holdfast.errors import HoldfastError
 
 _MOST: Final = 16
 """Appends in one group: who waits does not wait for many others."""
 _LARGEST: Final = 128 << 10
-"""Bytes of a chunk; with a larger one, an append takes its time, and goes alone."""
-_PATIENCE = 0.25
+"""Bytes to be sent of a chunk; with a larger one, an append takes its time, and goes alone."""
+_PATIENCE: Final = 0.25
 """Seconds that somebody waits for a trip under way, which another process may hold up by a lock."""
-_LIMIT_WAITS: Final = Statement(
-    "limit_waits", f"SELECT set_config('lock_timeout', '{_PATIENCE * 1000:.0f}', true)"
-)
-"""A group waits no longer for such a lock; in its transaction alone."""
+_LIMIT_WAITS: Final = Statement("limit_waits", "SELECT set_config('lock_timeout', '50', true)")
+"""Milliseconds that a group waits for each such lock, in its transaction alone."""
 
 _WINDOW: Final = 30.0
 """Seconds for which the quickest trip is the measure of others, and for as long again."""
-_SLOW: Final = 2.0
-_WEIGHT: Final = 1 / 8
-"""Of the newest trip, in what is usual."""
+_TRIPS: Final = 32
+"""So many are looked at: a few that were held up say nothing."""
+_SLOW: Final = 5.0
+_SLOW_STILL: Final = 2.0
+"""Times the quickest: where waiting begins to pay, and where it ends. Between them things stay as they are."""
 
 
 class Pace:
-    """Whether trips take longer than they could: there is more to do than is done at once, somewhere."""
+    """Whether trips take far longer than they could: there is more to do than is done at once, somewhere.
+
+    Times of a server that is far away differ too, as do those of threads that wait for Python's lock; both by less.
+    """
 
     def __init__(self) -> None:
-        self._quickest = self._quickest_before = self._usual = 0.0
+        self.is_slow = False
+        self._last: deque[float] = deque(maxlen=_TRIPS)
+        self._quickest = self._quickest_before = 0.0
         self._until = 0.0
-
-    @property
-    def is_slow(self) -> bool:
-        """Whether the last trips took more than twice as long as the quickest."""
-        quickest = min(self._quickest or self._quickest_before, self._quickest_before or self._quickest)
-        return self._usual > _SLOW * quickest
 
     def note(self, seconds: float, count: int) -> None:
         """One trip of a group of so many."""
@@ -76,43 +79,73 @@ class Pace:
         if count == 1:
             self._quickest = min(seconds, self._quickest or seconds)
         # Each one more takes about half of what one alone takes.
-        alone = seconds * 2 / (1 + count)
-        self._usual += _WEIGHT * (alone - self._usual) if self._usual else alone
+        self._last.append(seconds * 2 / (1 + count))
+        quickest = min(self._quickest or self._quickest_before, self._quickest_before or self._quickest)
+        usual = sorted(self._last)[len(self._last) // 2]
+        self.is_slow = usual > (_SLOW_STILL if self.is_slow else _SLOW) * quickest
+
+
+class _Trip:
+    """A group on its way."""
+
+    __slots__ = ("__weakref__", "is_over")
+
+    def __init__(self) -> None:
+        self.is_over = False
 
 
 class _Waiting:
     """An append of a thread that waits for what becomes of it."""
 
-    __slots__ = ("appending", "error", "leads", "number", "reply", "wake")
+    __slots__ = ("appending", "error", "is_settled", "reply", "trip", "wake")
 
     def __init__(self, appending: Appending) -> None:
         self.appending = appending
-        self.number = appending.number
+        self.trip: _Trip | None = None
+        """The one that it is on."""
         self.reply: pq.abc.PGresult | None = None
         self.error: psycopg.Error | None = None
-        self.leads = False
-        """Whether it is to take the others along."""
+        self.is_settled = False
+        """Whether the trip said what came of it."""
         # Held until there is something to wake up for.
         self.wake = threading.Lock()
         self.wake.acquire()
 
+    def outcome(self) -> pq.abc.PGresult | None:
+        """See `Gathering.send`."""
+        if not self.is_settled:
+            raise psycopg.OperationalError("the thread that carried this commit was interrupted")
+        if self.error is not None:
+            raise self.error
+        return self.reply
+
 
 class Gathering:
-    """The appends of one backend."""
+    """The appends of one backend.
 
-    def __init__(self, pool: Pool) -> None:
+    Args:
+        pool: Where connections come from.
+        flushes: Whether the server flushes its log for each commit.
+    """
+
+    def __init__(self, pool: Pool, *, flushes: bool) -> None:
         self._pool = pool
+        self._flushes = flushes
         self.pace = Pace()
         # Held for a few steps, never while anything is waited for. Reentrant: what is collected as garbage just then
         # may save something.
         self._lock = threading.RLock()
         self._waiting: deque[_Waiting] = deque()
-        self._leading = 0
-        """Groups under way."""
+        # Weakly: that of a thread that was interrupted goes with it.
+        self._trips: WeakSet[_Trip] = WeakSet()
 
-    def takes(self, size_bytes: int) -> bool:
-        """Whether an append with so many bytes may come, from this thread."""
-        return size_bytes <= _LARGEST and threading.current_thread() is not threading.main_thread()
+    def takes(self, chunk: PackedChunk) -> bool:
+        """Whether an append of this chunk may come, from this thread."""
+        return (
+            self._flushes
+            and len(chunk.data or b"") <= _LARGEST
+            and threading.current_thread() is not threading.main_thread()
+        )
 
     def send(self, appending: Appending) -> pq.abc.PGresult | None:
         """The answer of the server; None where it has to go alone, because nothing was done.
@@ -121,94 +154,90 @@ class Gathering:
             psycopg.Error: It went alone and was refused; or the connection broke, and nobody knows what was done.
             HoldfastError: There is no connection.
         """
-        mine = _Waiting(appending)
-        with self._lock:
-            mine.leads = not self._leading or not self.pace.is_slow
-            if mine.leads:
-                self._leading += 1
-            else:
-                self._waiting.append(mine)
-        if not mine.leads:
-            self._wait(mine)
-        if mine.leads:
-            self._lead(mine)
-        if mine.error is not None:
-            raise mine.error
-        return mine.reply
-
-    def _wait(self, mine: _Waiting) -> None:
+        mine, trip = _Waiting(appending), _Trip()
         try:
-            if not mine.wake.acquire(timeout=_PATIENCE) and not self._goes_first(mine):
-                # On the way already.
-                mine.wake.acquire()
-        except BaseException:
-            # Nobody may be left to a leader that goes.
             with self._lock:
-                if mine in self._waiting:
-                    self._waiting.remove(mine)
-                elif mine.leads:
-                    self._hand_over()
-            raise
+                waits = self.pace.is_slow and any(not each.is_over for each in self._trips)
+                if waits:
+                    self._waiting.append(mine)
+                else:
+                    self._trips.add(trip)
+            if not waits or self._is_to_lead(mine, trip):
+                self._lead(mine, trip)
+        finally:
+            # Whatever came: nobody takes along one that has gone.
+            with self._lock, suppress(ValueError):
+                self._waiting.remove(mine)
+        return mine.outcome()
 
-    def _goes_first(self, mine: _Waiting) -> bool:
-        """Have one who waits lead now, beside the trip that is under way; False where it waits no longer."""
-        with self._lock:
-            if mine not in self._waiting:
+    def _is_to_lead(self, mine: _Waiting, trip: _Trip) -> bool:
+        """Wait; whether it is to make a trip, because it was called or has waited long enough."""
+        while True:
+            is_awake = mine.wake.acquire(timeout=_PATIENCE)
+            with self._lock:
+                if mine.trip is None:
+                    with suppress(ValueError):
+                        self._waiting.remove(mine)
+                    self._trips.add(trip)
+                    return True
+            # Over, and nobody woke it: the thread that carried it has gone without a word.
+            if is_awake or mine.trip.is_over:
                 return False
-            self._waiting.remove(mine)
-            self._leading += 1
-            mine.leads = True
-            return True
 
-    def _hand_over(self) -> None:
-        """Have the one who waited longest lead the next group."""
-        with self._lock:
-            if not self._waiting:
-                self._leading -= 1
-                return
-            following = self._waiting.popleft()
-            following.leads = True
-        following.wake.release()
-
-    def _lead(self, mine: _Waiting) -> None:
+    def _lead(self, mine: _Waiting, trip: _Trip) -> None:
         others: list[_Waiting] = []
         try:
-            with self._lock:
-                while self._waiting and len(others) < _MOST - 1:
-                    others.append(self._waiting.popleft())
-            self._carry(mine, others)
-        except HoldfastError:
-            # No connection. The others find that out for themselves, or have better luck.
-            raise
-        except BaseException:
-            # Out of memory, or a thread that another one interrupts: nobody knows how far it came.
-            for each in others:
-                each.error = psycopg.OperationalError("the thread that carried this commit was interrupted")
-            raise
+            with self._pool.connection() as connection:
+                # Not before: nobody else is to wait for a connection that does not come.
+                self._take_along(others, trip)
+                self._carry(connection, mine, others)
+        except psycopg.Error as error:
+            _settle_without(error, mine, others)
         finally:
+            trip.is_over = True
             # The next group first: it need not wait until these have gone on.
-            self._hand_over()
+            self._call_next()
             for each in others:
                 each.wake.release()
 
-    def _carry(self, mine: _Waiting, others: list[_Waiting]) -> None:
-        group = sorted([mine, *others], key=attrgetter("number"))
-        try:
-            with self._pool.connection() as connection:
-                began = time.perf_counter()
-                sent = [each.appending.sent for each in group]
-                if others:
-                    replies = APPEND.execute_each(connection, _LIMIT_WAITS, sent)
-                else:
-                    replies = [APPEND.execute_sent(connection, *sent)]
-                self.pace.note(time.perf_counter() - began, len(group))
-        except psycopg.Error as error:
-            if not others:
-                mine.error = error
-            elif is_lost(error):
-                for each in group:
-                    # One for each: it is raised in several threads.
-                    each.error = psycopg.OperationalError(str(error))
+    def _take_along(self, others: list[_Waiting], trip: _Trip) -> None:
+        with self._lock:
+            others += islice(self._waiting, _MOST - 1)
+            for each in others:
+                each.trip = trip
+            for _ in others:
+                self._waiting.popleft()
+
+    def _call_next(self) -> None:
+        """Have the one who waited longest lead the next group."""
+        with self._lock:
+            following = self._waiting.popleft() if self._waiting else None
+        if following is not None:
+            following.wake.release()
+
+    def _carry(self, connection: Connected, mine: _Waiting, others: list[_Waiting]) -> None:
+        group = sorted([mine, *others], key=_chunk_of)
+        sent = [each.appending.sent for each in group]
+        began = time.perf_counter()
+        if others:
+            replies = APPEND.execute_each(connection, _LIMIT_WAITS, sent)
         else:
-            for each, reply in zip(group, replies, strict=True):
-                each.reply = reply
+            replies = [APPEND.execute_sent(connection, *sent)]
+        self.pace.note(time.perf_counter() - began, len(group))
+        for each, reply in zip(group, replies, strict=True):
+            each.reply, each.is_settled = reply, True
+
+
+def _chunk_of(each: _Waiting) -> bytes:
+    return each.appending.chunk
+
+
+def _settle_without(error: psycopg.Error, mine: _Waiting, others: list[_Waiting]) -> None:
+    """Say what came of a group that was refused or lost: nothing, as far as is known."""
+    for each in others:
+        # Lost, each needs one of its own: it is raised in several threads.
+        each.error = psycopg.OperationalError(str(error)) if is_lost(error) else None
+        each.is_settled = True
+    # One that went alone is to blame for it; in a group nobody knows who is.
+    mine.error = error if is_lost(error) or not others else None
+    mine.is_settled = True
