@@ -15,6 +15,7 @@ import pytest
 
 psycopg = pytest.importorskip("psycopg")
 
+from psycopg import generators, pq  # noqa: E402
 from tests.services.postgres import cut_connections  # noqa: E402
 
 from holdfast.backends.postgres import PostgresBackend, asking  # noqa: E402
@@ -399,3 +400,28 @@ def test_in_a_thread_a_broken_connection_is_told_from_a_refusal(store: PostgresB
     in_a_thread(lambda: go_on(store, 8, 12))
     with store.reader() as reader:
         assert len(reader.checkpoints(Query())) == 12
+
+
+def test_answers_without_the_end_of_their_transaction_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    fine, end, failed = pq.ExecStatus.TUPLES_OK, pq.ExecStatus.PIPELINE_SYNC, pq.ExecStatus.FATAL_ERROR
+
+    def taken(*statuses: pq.ExecStatus) -> list[Any]:
+        """What is made of answers that come one by one, and then no more."""
+        left = [[SimpleNamespace(status=each)] for each in statuses]
+
+        def next_ones(_: Any) -> Any:
+            yield from ()
+            return left.pop(0) if left else []
+
+        monkeypatch.setattr(generators, "send", lambda _: iter(()))
+        monkeypatch.setattr(generators, "fetch_many", next_ones)
+        waiting = asking._until_committed(None, 2)  # type: ignore[arg-type]
+        with pytest.raises(StopIteration) as ended:
+            next(waiting)
+        return list(ended.value.value)
+
+    assert len(taken(fine, fine, end)) == 2
+    assert len(taken(fine, fine, failed, end)) == 3
+    for cut in ((), (fine,), (fine, fine), (fine, failed)):
+        with pytest.raises(psycopg.OperationalError, match="has ended"):
+            taken(*cut)

@@ -6,14 +6,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 psycopg = pytest.importorskip("psycopg")
 
-from psycopg import generators, pq  # noqa: E402
+from psycopg import generators  # noqa: E402
 
 import holdfast  # noqa: E402
 from holdfast.backends.postgres import asking, gathering  # noqa: E402
@@ -582,28 +581,3 @@ def test_many_threads_save_all_they_have(store: holdfast.Store, run: Run) -> Non
         assert session.load("@~7") == {"n": 32, "by": number}
     assert run("SELECT count(DISTINCT xmin::text) < count(*) FROM checkpoints") == [(True,)]
     assert not store.verify().problems
-
-
-def test_answers_without_the_end_of_their_transaction_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    fine, end, failed = pq.ExecStatus.TUPLES_OK, pq.ExecStatus.PIPELINE_SYNC, pq.ExecStatus.FATAL_ERROR
-
-    def taken(*statuses: pq.ExecStatus) -> list[Any]:
-        """What is made of answers that come one by one, and then no more."""
-        left = [[SimpleNamespace(status=each)] for each in statuses]
-
-        def next_ones(_: Any) -> Any:
-            yield from ()
-            return left.pop(0) if left else []
-
-        monkeypatch.setattr(generators, "send", lambda _: iter(()))
-        monkeypatch.setattr(generators, "fetch_many", next_ones)
-        waiting = asking._until_committed(None, 2)  # type: ignore[arg-type]
-        with pytest.raises(StopIteration) as ended:
-            next(waiting)
-        return list(ended.value.value)
-
-    assert len(taken(fine, fine, end)) == 2
-    assert len(taken(fine, fine, failed, end)) == 3
-    for cut in ((), (fine,), (fine, fine), (fine, failed)):
-        with pytest.raises(psycopg.OperationalError, match="has ended"):
-            taken(*cut)
