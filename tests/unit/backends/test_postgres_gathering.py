@@ -98,6 +98,7 @@ def until(condition: Callable[[], bool]) -> None:
 def store(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[holdfast.Store]:
     # A test says itself when something goes on.
     monkeypatch.setattr(gathering, "_PATIENCE", 60.0)
+    monkeypatch.setattr(gathering, "_CROWD", 2)
     with holdfast.open(postgres_url, durability="power", timeout=60) as opened:
         opened._backend._gathering.pace = Settled(is_slow=True)  # type: ignore[attr-defined]
         yield opened
@@ -184,6 +185,14 @@ def test_where_trips_are_as_quick_as_they_can_be_nobody_waits(
     saving = Saving(store)
     saving.gathering.pace = Settled(is_slow=False)
     held_up(saving, postgres_url)
+    assert len(transactions(run, *OTHERS)) == 3
+
+
+def test_few_threads_do_not_wait_for_each_other(
+    store: holdfast.Store, run: Run, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gathering, "_CROWD", 5)
+    held_up(Saving(store), postgres_url)
     assert len(transactions(run, *OTHERS)) == 3
 
 

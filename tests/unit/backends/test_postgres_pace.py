@@ -40,8 +40,8 @@ def test_what_is_slow_stays_so_until_it_is_quick_again(clock: SimpleNamespace) -
     noted(pace, 0.001)
     assert not noted(pace, 0.003)
     assert noted(pace, 0.006)
-    assert noted(pace, 0.003)
-    assert not noted(pace, 0.0019)
+    assert noted(pace, 0.0016)
+    assert not noted(pace, 0.0014)
     assert not noted(pace, 0.003)
 
 
@@ -67,7 +67,7 @@ def test_a_group_may_take_longer_than_one_alone(clock: SimpleNamespace) -> None:
     noted(pace, 0.001)
     assert not noted(pace, 0.012, count=4)
     assert noted(pace, 0.013, count=4)
-    assert not noted(pace, 0.0049, count=4)
+    assert not noted(pace, 0.0037, count=4)
     # What a group takes for each is no measure of how quick a trip can be.
     assert not noted(pace, 0.0001, count=16)
     assert not noted(pace, 0.0049)

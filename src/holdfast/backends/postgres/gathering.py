@@ -53,8 +53,10 @@ _WINDOW: Final = 30.0
 _TRIPS: Final = 32
 """So many are looked at: a few that were held up say nothing."""
 _SLOW: Final = 5.0
-_SLOW_STILL: Final = 2.0
+_SLOW_STILL: Final = 1.5
 """Times the quickest: where waiting begins to pay, and where it ends. Between them things stay as they are."""
+_CROWD: Final = 4
+"""Threads among those of the last appends. Of two, each would wait for the other and then go alone."""
 
 
 class Pace:
@@ -136,6 +138,7 @@ class Gathering:
         # may save something.
         self._lock = threading.RLock()
         self._waiting: deque[_Waiting] = deque()
+        self._threads: deque[int] = deque(maxlen=_TRIPS)
         # Weakly: that of a thread that was interrupted goes with it.
         self._trips: WeakSet[_Trip] = WeakSet()
 
@@ -157,7 +160,8 @@ class Gathering:
         mine, trip = _Waiting(appending), _Trip()
         try:
             with self._lock:
-                waits = self.pace.is_slow and any(not each.is_over for each in self._trips)
+                self._threads.append(threading.get_ident())
+                waits = self._is_worth_waiting()
                 if waits:
                     self._waiting.append(mine)
                 else:
@@ -169,6 +173,13 @@ class Gathering:
             with self._lock, suppress(ValueError):
                 self._waiting.remove(mine)
         return mine.outcome()
+
+    def _is_worth_waiting(self) -> bool:
+        return (
+            self.pace.is_slow
+            and len(set(self._threads)) >= _CROWD
+            and any(not each.is_over for each in self._trips)
+        )
 
     def _is_to_lead(self, mine: _Waiting, trip: _Trip) -> bool:
         """Wait; whether it is to make a trip, because it was called or has waited long enough."""
