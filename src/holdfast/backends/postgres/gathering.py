@@ -169,7 +169,8 @@ class Gathering:
             if not waits or self._is_to_lead(mine, trip):
                 self._lead(mine, trip)
         finally:
-            # Whatever came: nobody takes along one that has gone.
+            # Whatever came: nobody waits for a trip that was not made, or takes along one who has gone.
+            trip.is_over = True
             with self._lock, suppress(ValueError):
                 self._waiting.remove(mine)
         return mine.outcome()
