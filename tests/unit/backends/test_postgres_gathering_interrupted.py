@@ -135,3 +135,10 @@ def test_at_no_step_does_an_interruption_leave_somebody_waiting(
         hits += one.is_hit
     # The first one never waits.
     assert hits or (step is Gathering._is_to_lead and victim == 0)
+
+
+def test_who_is_awake_can_be_woken_up() -> None:
+    waiting = gathering._Waiting(SimpleNamespace())  # type: ignore[arg-type]
+    waiting.wake_up()
+    waiting.wake_up()
+    assert waiting.wake.acquire(timeout=0)

@@ -113,6 +113,12 @@ class _Waiting:
         self.wake = threading.Lock()
         self.wake.acquire()
 
+    def wake_up(self) -> None:
+        """Have it look what there is for it."""
+        # Awake already: a thread that was interrupted while it took others along may have left it in the queue.
+        with suppress(RuntimeError):
+            self.wake.release()
+
     def outcome(self) -> pq.abc.PGresult | None:
         """See `Gathering.send`."""
         if not self.is_settled:
@@ -210,7 +216,7 @@ class Gathering:
             # The next group first: it need not wait until these have gone on.
             self._call_next()
             for each in others:
-                each.wake.release()
+                each.wake_up()
 
     def _take_along(self, others: list[_Waiting], trip: _Trip) -> None:
         with self._lock:
@@ -225,7 +231,7 @@ class Gathering:
         with self._lock:
             following = self._waiting.popleft() if self._waiting else None
         if following is not None:
-            following.wake.release()
+            following.wake_up()
 
     def _carry(self, connection: Connected, mine: _Waiting, others: list[_Waiting]) -> None:
         group = sorted([mine, *others], key=_chunk_of)
