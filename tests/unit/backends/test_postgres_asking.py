@@ -425,3 +425,22 @@ def test_answers_without_the_end_of_their_transaction_are_none(monkeypatch: pyte
     for cut in ((), (fine,), (fine, fine), (fine, failed)):
         with pytest.raises(psycopg.OperationalError, match="has ended"):
             taken(*cut)
+
+
+def test_a_name_is_noted_before_the_server_is_asked_to_keep_it(
+    store: PostgresBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Asked to keep it once more, the server would say that it is there, which looks like damage."""
+    usual, statement = asking.received, asking.Statement("noted", "SELECT %s::bigint")
+
+    def interrupted(connection: Any) -> Any:
+        usual(connection)
+        raise KeyboardInterrupt
+
+    with store._pool.connection() as connection:
+        with monkeypatch.context() as patched:
+            patched.setattr(asking, "received", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                statement._keep(connection)
+        for number in range(7):
+            assert statement.execute(connection, [number]).get_value(0, 0) == number.to_bytes(8, "big")
