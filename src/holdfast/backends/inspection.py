@@ -53,8 +53,9 @@ class Tables(Protocol):
     def rows(self, table: str) -> Iterator[Row]:
         """The rows of a table, each with its columns in the order of the schema.
 
-        Sessions come by number, checkpoints by position, operations by number. Among the counters is `position`, the
-        highest that the store remembers having given.
+        Sessions come by number, checkpoints by position, operations by number. Where a damaged table has a row in more
+        than one version, the one that is to be believed comes first: of those that match their seals, that one counts.
+        Among the counters is `position`, the highest that the store remembers having given.
         """
         ...
 
@@ -126,9 +127,11 @@ class RowInspection:
 
     def checkpoints(self) -> Iterator[CheckpointRow]:
         """See `Inspection.checkpoints`."""
+        last = None
         for row in self.tables.rows("checkpoints"):
             name = self._owner_of(row)
-            if name is not None:
+            if name is not None and row[0] != last:
+                last = row[0]
                 yield rows.checkpoint_from((name, *row))
 
     def operations(self, session: str) -> Sequence[Operation]:
@@ -145,7 +148,11 @@ class RowInspection:
 
     def header(self) -> dict[str, str]:
         """The entries of the header that match their checksum."""
-        return {row[0]: row[1] for row in self.tables.rows("header") if seal(row[0], row[1]) == row[2]}
+        found: dict[str, str] = {}
+        for key, value, checksum in self.tables.rows("header"):
+            if seal(key, value) == checksum:
+                found.setdefault(key, value)
+        return found
 
     def newest_position(self) -> int:
         """The highest position that was ever given, as far as it can be told."""
@@ -172,11 +179,11 @@ class RowInspection:
             number, name = row[0], row[1]
             self._names.setdefault(number, []).append(name)
             try:
-                self._sessions[number] = rows.session_from(row)
+                self._sessions.setdefault(number, rows.session_from(row))
             except IntegrityError:
                 self._flaws.append(Flaw("session", f"session {name!r}", _CHECKSUM, session=str(name)))
             else:
-                self._proven[number] = name
+                self._proven.setdefault(number, name)
         for name, number in self._indexed(SESSION_IDS):
             known = self._names.setdefault(number, [])
             if not known:
@@ -192,7 +199,7 @@ class RowInspection:
             for session in self._names.get(number, ()):
                 with suppress(IntegrityError):
                     branch = rows.branch_from(session, tuple(row))
-                    found[session, branch.name] = branch
+                    found.setdefault((session, branch.name), branch)
                     self._proven.setdefault(number, session)
                     break
             else:
@@ -223,6 +230,8 @@ class RowInspection:
         for row in self.tables.rows("checkpoints"):
             if self._owner_of(row) is None:
                 broken.append(row)
+                continue
+            if row[0] in whole:
                 continue
             whole.add(row[0])
             ids.add(row[3])

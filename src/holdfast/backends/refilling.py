@@ -94,7 +94,11 @@ def new_counters(seen: RowInspection, newest_epoch: int) -> dict[str, int]:
         seen: What was found.
         newest_epoch: The highest among the chunks.
     """
-    counted = {name: value for name, value in seen.tables.rows("counters") if _is_count(value)}
+    counted: dict[str, int] = {}
+    for name, value in seen.tables.rows("counters"):
+        if _is_count(value):
+            # They only ever grow: of two versions of a row, the higher one is the later.
+            counted[name] = max(value, counted.get(name, 0))
     return {
         "position": seen.newest_position() + (0 if "position" in counted else _SPARE_POSITIONS),
         "epoch": max(newest_epoch, counted.get("epoch", 0)),

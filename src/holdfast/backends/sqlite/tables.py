@@ -2,6 +2,10 @@
 
 `SqlTables` asks SQLite. `ImageTables` takes the file apart: the trees as far as they can be followed, then the pages
 that no tree leads to any more, which is where the rows are whose way there was damaged. Neither judges a row.
+
+SQLite leaves the bytes of a row where they were when it writes a longer one elsewhere, and a damaged page may lead to
+them: the seal of such a row is right, and what it says is old. So where a row is found more than once, those of sound
+pages come first, and those of one page in the order in which that page has them.
 """
 
 from __future__ import annotations
@@ -121,7 +125,9 @@ class ImageTables:
 
     def __init__(self, image: Image, suspects: frozenset[int]) -> None:
         self._image = image
+        self._suspects = suspects
         self._rows: dict[str, list[Row]] = {name: [] for name in _COLUMNS}
+        self._doubted: dict[str, list[Row]] = {name: [] for name in _COLUMNS}
         # Where each chunk is, and not what is in it: all of them together may not fit into memory.
         self._places: dict[int, list[tuple[int, int]]] = {}
         self._numbers: dict[ChunkHash, int] = {}
@@ -141,7 +147,9 @@ class ImageTables:
             # Walked so that their pages are not taken for lost ones.
             for _ in image.tree(self._roots.get(index, 0)):
                 pass
-        self._gather(suspects)
+        self._gather()
+        for table, doubted in self._doubted.items():
+            self._rows[table] += doubted
         for table, order in (("sessions", 0), ("checkpoints", 0), ("operations", 1)):
             self._rows[table].sort(key=lambda row, order=order: _sortable(row[order]))  # type: ignore[misc]
 
@@ -189,10 +197,12 @@ class ImageTables:
         return self._by_number(number)
 
     def _by_number(self, number: int) -> Row | None:
-        for page, at in self._places.get(number, ()):
-            cell = self._image.cell(page, at)
-            return (cell.rowid, *cell.values[1:])
-        return None
+        places = self._places.get(number)
+        if places is None:
+            return None
+        # The first of those on sound pages, else the first there is.
+        cell = self._image.cell(*min(places, key=lambda place: place[0] in self._suspects))
+        return (cell.rowid, *cell.values[1:])
 
     def _add(self, table: str, cell: Cell) -> None:
         values = cell.values
@@ -202,16 +212,16 @@ class ImageTables:
         if table in _ROWID_IN_ROW:
             values = (cell.rowid, *values[1:])
         if table != "chunks":
-            self._rows[table].append(values)
+            (self._doubted if cell.page in self._suspects else self._rows)[table].append(values)
         elif cell.rowid is not None and isinstance(values[1], bytes):
             self._numbers.setdefault(ChunkHash(values[1]), cell.rowid)
             self._places.setdefault(cell.rowid, []).append((cell.page, cell.at))
 
-    def _gather(self, suspects: frozenset[int]) -> None:
+    def _gather(self) -> None:
         """Take in what is on pages that no tree leads to, or that may be of another kind than they say."""
         image = self._image
         alone = [each for each in range(1, image.count + 1) if each not in image.reached]
-        for number in {*alone, *suspects} - image.free:
+        for number in {*alone, *self._suspects} - image.free:
             if number > image.count:
                 continue
             for cell in image.cells(number, TABLE_LEAF):
