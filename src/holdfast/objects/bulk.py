@@ -11,7 +11,7 @@ class has a cheaper way to tell its objects apart (`Shape.glance`), `look` goes 
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import ormsgpack
@@ -64,6 +64,13 @@ class BulkPacker:
                 raise self._failure from None
             self._failure = None
             return encode_value(value, self._types)
+
+    def pack_each(self, values: Iterable[Any]) -> list[bytes] | None:
+        """The encoded values, one by one; None where one of them has to be asked about, or cannot be saved."""
+        try:
+            return [ormsgpack.packb(value, None, wire.PACK_OPTIONS) for value in values]
+        except (TypeError, RecursionError, ValueError):
+            return None
 
     def look(self, values: list[Any]) -> bytes | None:
         """Bytes that, with `alike`, no list has which is encoded otherwise, in less time than it takes to encode it.

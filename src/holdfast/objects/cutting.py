@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
+from itertools import accumulate
 from typing import Any, Final
 
 import xxhash
@@ -17,6 +18,12 @@ import xxhash
 from holdfast.record import Record
 
 _LEAF_CHANCE: Final = 4.000001 * 2.0**64
+
+_FEW_ITEMS: Final = 4
+"""They say nothing of others."""
+_LEAST_AT_ONCE: Final = 16
+_MOST_AT_ONCE: Final = 64
+_BYTES_AT_ONCE: Final = 4_096
 
 
 class Cuts(Record):
@@ -67,6 +74,22 @@ class Cuts(Record):
         if number > _LEAF_CHANCE * weight / scale * share * share * share:
             return False
         return number * scale**4 < (4 * weight * total**3) << 64
+
+    def first_end(self, numbers: list[int], weights: list[int], total: int) -> int | None:
+        """The first of several items that ends a run, which has `total` before them; None where none of them does.
+
+        The same as asking `ends_leaf` for each, in a third of the time.
+        """
+        scale = self.leaf_scale
+        chance, most = _LEAF_CHANCE / scale**4, 2 * scale
+        totals = list(accumulate(weights, initial=total))[1:]
+        likely = [
+            place
+            for place, (number, weight, held) in enumerate(zip(numbers, weights, totals, strict=True))
+            if number <= chance * weight * held * held * held or held >= most
+        ]
+        ends = (place for place in likely if self.ends_leaf(numbers[place], weights[place], totals[place]))
+        return next(ends, None)
 
     def ends_index(self, name: bytes, count: int) -> bool:
         """Whether an entry ends an index that has `count` with it. Hashes are random enough to decide by."""
@@ -123,3 +146,21 @@ _PAST_ALL: Final = b"\xff" * 33
 
 token = xxhash.xxh3_64_intdigest
 """The number that stands for an item when cuts are decided. Called for each item, so there is no function around it."""
+
+
+def worth_at_once(count: int, size: int) -> int:
+    """How many items to encode at once, where `count` like them take `size` bytes: some small ones, or one.
+
+    What is encoded beyond the end of a run is encoded for nothing, so that there are not too many.
+    """
+    if count < _FEW_ITEMS:
+        return 1
+    some = min(_MOST_AT_ONCE, _BYTES_AT_ONCE * count // (size or 1))
+    return some if some >= _LEAST_AT_ONCE else 1
+
+
+def literals(values: list[bytes], names: list[bytes]) -> tuple[list[bytes], list[int]]:
+    """The items of a list, or the pairs of a dict, as they stand in a run; and the number of each, see `token`."""
+    # Of a pair the name alone decides about the cut: a new value of about the same size moves none.
+    parts = [name + value for name, value in zip(names, values, strict=True)] if names else values
+    return parts, list(map(token, names or values))

@@ -7,6 +7,7 @@ the exact way.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, Final
 
 import ormsgpack
@@ -52,6 +53,14 @@ class ItemPacker:
         header = wire.array_header if type(values) is list else wire.map_header
         packed = self._packed(values)
         return None if packed is None else packed[len(header(len(values))) :]
+
+    def pack_each(self, values: Collection[Any]) -> list[bytes] | None:
+        """The encoded values, none of them marked; None where one of them is out of reach, as above."""
+        self.count += len(values)
+        try:
+            return [ormsgpack.packb(value, None, _OPTIONS) for value in values]
+        except (TypeError, RecursionError, ValueError):
+            return None
 
     def _packed(self, value: Any) -> bytes | None:
         self._asked = False

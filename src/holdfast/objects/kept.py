@@ -67,6 +67,8 @@ class Item:
     """Whether it may change without anything being written to the document."""
     large: LargeValue | None
     """Set where it is a node and no container, so that nothing else remembers it."""
+    count: int = 1
+    """More where it stands for several, none of which ends a run."""
 
 
 class RunNote(Record):

@@ -17,6 +17,7 @@ GlanceOf = Callable[[type], Callable[[Any], Any] | None]
 _MANY: Final = 32
 _HOLDERS: Final = frozenset((list, dict))
 _COUNTED: Final = frozenset((list, dict, str, bytes))
+_BUILT_IN: Final = _COUNTED | {int, float, bool, type(None)}
 
 
 def worth_asking(value: Any, beside: int) -> bool:
@@ -50,8 +51,11 @@ def is_larger(value: Any, limit: int, glance_of: GlanceOf | None = None) -> bool
 
 
 def _counted(items: list[Any], glance_of: GlanceOf | None) -> list[Any]:
+    if _BUILT_IN.issuperset(map(type, items)):
+        # As in nearly every list and dict there is.
+        return [item for item in items if type(item) in _COUNTED]
     counted = [item for item in items if encoded_type(item) in _COUNTED]
-    if glance_of is not None and len(counted) < len(items):
-        pairs = [(glance_of(type(item)), item) for item in items]
+    if glance_of is not None:
+        pairs = [(glance_of(type(item)), item) for item in items if type(item) not in _BUILT_IN]
         counted += [glance(item) for glance, item in pairs if glance is not None]
     return counted

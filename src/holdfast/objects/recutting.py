@@ -72,15 +72,14 @@ class Regrouping(Generic[Unit]):
 
     def _region(self) -> Region:
         first = self._edits[self._at]
-        start, position = self._group_of(first.old_start)
-        units = self._cutter.begin(start, position + first.new_start - first.old_start, self._at)
-        position = first.new_start
+        start, before = self._group_of(first.old_start)
+        position = before + first.new_start - first.old_start
         groups: list[Group] = []
-        for unit in units:
-            position += 1
+        for unit in self._cutter.begin(start, position, self._at):
             if not self._cutter.add(unit):
                 continue
             groups.append(self._cutter.close())
+            position += groups[-1].width
             stop = self._old_cut(position)
             if stop is not None:
                 return Region(start, stop, groups)

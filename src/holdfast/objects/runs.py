@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any, Final, Protocol
 
 from holdfast.objects import nodes
-from holdfast.objects.cutting import Cuts, token
+from holdfast.objects.cutting import Cuts, literals, token, worth_at_once
 from holdfast.objects.hashing import hash_chunk
 from holdfast.objects.item_packing import ItemPacker
 from holdfast.objects.kept import Group, Item, KeptNode, LargeValue, RunNote
@@ -61,9 +61,12 @@ class RunCutter:
         self._depth = depth + 1
         self._closed = node.levels[0].covered
         self._total = len(container)
-        # The items since the last cut, what they weigh, and how many of them the first one stands for.
+        # The items since the last cut, what they weigh, and how many there are beside those that stand for them.
         self._held: list[Item] = []
-        self._weight = self._in_bulk = 0
+        self._weight = self._more = 0
+        # In full runs without a note, what was not written to stands literally.
+        plain = not container._marks & EXACT and not any(node.notes)
+        self._at_once = worth_at_once(self._closed, node.levels[0].size) if plain else 1
 
     def begin(self, group: int, start: int, edit: int) -> Iterator[Item]:
         """See `recutting.Cutter`."""
@@ -74,6 +77,7 @@ class RunCutter:
         self._pair_at = self._pairs(start)
         self._held = [*self._bulk(group, start, closed, shift), *self._remembered(closed, stop, shift)]
         self._weight = sum([item.weight for item in self._held])
+        self._more = sum([item.count - 1 for item in self._held])
         return self._units(edit)
 
     def _units(self, edit: int) -> Iterator[Item]:
@@ -87,9 +91,32 @@ class RunCutter:
 
     def _unchanged(self, start: int, stop: int, shift: int) -> Iterator[Item]:
         """Items that were not written to: `shift` places before them, they stood there before."""
-        for place in range(start, min(stop, self._closed + shift)):
-            yield self._item(*self._pair_at(place), place - shift)
+        place, closed = start, min(stop, self._closed + shift)
+        while place < closed:
+            several = self._several(place, min(place + self._at_once, closed))
+            for item in several or [self._item(*self._pair_at(place), place - shift)]:
+                yield item
+                place += item.count
         yield from self._remembered(start, stop, shift)
+
+    def _several(self, start: int, stop: int) -> list[Item]:
+        """Items of full runs up to one that ends a run, those before it all in one; none where each is looked at."""
+        if stop - start == 1:
+            return []
+        keys, values = zip(*map(self._pair_at, range(start, stop)), strict=True)
+        names = self._encoder.packer.pack_each(keys) if self._node.kind == nodes.DICT else []
+        encoded = self._encoder.packer.pack_each(values)
+        if names is None or encoded is None:
+            self._at_once = 1
+            return []
+        parts, numbers = literals(encoded, names)
+        end = self._cuts.first_end(numbers, list(map(len, parts)), self._weight)
+        before = len(parts) if end is None else end
+        ending = [] if end is None else [_alone(parts[end], numbers[end])]
+        if before < 2:
+            # One that stands for itself alone is asked whether it ends the run.
+            return [_alone(*each) for each in zip(parts[:before], numbers[:before], strict=True)] + ending
+        return [_together(b"".join(parts[:before]), before), *ending]
 
     def _remembered(self, start: int, stop: int, shift: int) -> list[Item]:
         """Those of them that stood in the run at the end."""
@@ -98,27 +125,29 @@ class RunCutter:
 
     def _bulk(self, group: int, start: int, stop: int, shift: int) -> Iterable[Item]:
         """The items at the beginning of a full run, which do not end it: all in one, where they can be encoded so."""
-        self._in_bulk = 0
         if stop - start > 1 and self._node.notes[group] is None and not self._container._marks & EXACT:
             pairs = map(self._pair_at, range(start, stop))
             several = dict(pairs) if self._node.kind == nodes.DICT else [value for _, value in pairs]
             data = self._encoder.packer.pack_several(several)
             if data is not None:
-                self._in_bulk = stop - start
-                return [Item(data, None, len(data), len(data), 0, volatile=False, large=None)]
+                return [_together(data, stop - start)]
         return self._unchanged(start, stop, shift)
 
     def rest(self) -> list[Item]:
         """The items after the last cut, one by one."""
-        if self._in_bulk:
-            start = self._total - self._count()
-            places = range(start, start + self._in_bulk)
-            self._held[:1] = [self._item(*self._pair_at(place), None) for place in places]
-            self._in_bulk = 0
+        if self._more:
+            place = self._total - self._count()
+            held, self._held, self._more = self._held, [], 0
+            for item in held:
+                places = range(place, place + item.count)
+                self._held += (
+                    [item] if item.count == 1 else [self._item(*self._pair_at(each), None) for each in places]
+                )
+                place += item.count
         return self._held
 
     def _count(self) -> int:
-        return len(self._held) + (self._in_bulk - 1 if self._in_bulk else 0)
+        return len(self._held) + self._more
 
     def _pairs(self, start: int) -> Callable[[int], tuple[Any, Any]]:
         """What gives the key and the value at a position from `start` on."""
@@ -178,9 +207,7 @@ class RunCutter:
         return None
 
     def _literal(self, name: bytes, data: bytes, *, volatile: bool) -> Item:
-        literal = name + data if name else data
-        # Of a pair the name alone decides about the cut: a new value of about the same size moves none.
-        return Item(literal, None, len(literal), len(literal), token(name or data), volatile, None)
+        return _alone(name + data if name else data, token(name or data), volatile=volatile)
 
     def _as_node(self, name: bytes, node: KeptNode, large: LargeValue | None, *, volatile: bool) -> Item:
         weight = len(name) + self._cuts.node_weight
@@ -190,18 +217,31 @@ class RunCutter:
         """See `recutting.Cutter`."""
         self._held.append(unit)
         self._weight = total = self._weight + unit.weight
+        if unit.count > 1:
+            self._more += unit.count - 1
+            return False
         return self._cuts.ends_leaf(unit.number, unit.weight, total)
 
     def close(self) -> Group:
         """See `recutting.Cutter`."""
         held, count = self._held, self._count()
-        self._held, self._weight, self._in_bulk = [], 0, 0
+        self._held, self._weight, self._more = [], 0, 0
         chunk = nodes.leaf_chunk(parts_of(held))
         entry = Entry(hash_chunk(chunk), count, sum(item.size for item in held))
         mixed = any(item.part is not None for item in held)
         volatile = any(item.volatile for item in held)
         large = tuple(item.large for item in held if item.large is not None)
         return Group(entry, count, chunk, RunNote(mixed, volatile, large) if mixed or volatile else None)
+
+
+def _alone(literal: bytes, number: int, *, volatile: bool = False) -> Item:
+    """An item that stands literally."""
+    return Item(literal, None, len(literal), len(literal), number, volatile, None)
+
+
+def _together(data: bytes, count: int) -> Item:
+    """Several items that stand literally, in one."""
+    return Item(data, None, len(data), len(data), 0, volatile=False, large=None, count=count)
 
 
 def parts_of(items: list[Item]) -> Parts:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from holdfast.objects import nodes, wire
-from holdfast.objects.cutting import Cuts
+from holdfast.objects.cutting import Cuts, worth_at_once
 from holdfast.objects.hashing import hash_chunk
 from holdfast.objects.memo import HEAD_BYTES, Alike, IndexMemo, NodeMemo, RunMemo, fingerprint
 from holdfast.objects.nodes import Entry, Node, Parts
@@ -102,6 +102,22 @@ class Sequence:
         self._run_weight += size
         self.run_count += 1
         return self._cuts.ends_leaf(number, size, self._run_weight)
+
+    def add_several(self, parts: list[bytes], numbers: list[int]) -> tuple[int, bool]:
+        """Add items that stand literally, up to one that ends the run: how many, and whether there was one."""
+        sizes = list(map(len, parts))
+        end = self._cuts.first_end(numbers, sizes, self._run_weight)
+        taken = len(parts) if end is None else end + 1
+        self._literal += parts[:taken]
+        size = sum(sizes[:taken])
+        self._run_size += size
+        self._run_weight += size
+        self.run_count += taken
+        return taken, end is not None
+
+    def at_once(self) -> int:
+        """How many of the next items to encode at once, if they are like those before."""
+        return worth_at_once(self._count + self.run_count, self._size + self._run_size)
 
     def add_node(self, literal: bytes, part: bytes, size: int, number: int) -> bool:
         """Add an item of `size` encoded bytes that stands as literal bytes and a node; whether it ends the run."""

@@ -8,7 +8,7 @@ processor's cache until they are done with, which takes less time than one long 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final
@@ -17,7 +17,7 @@ from holdfast.errors import ErrorCode, InvalidInputError
 from holdfast.objects import nodes
 from holdfast.objects.bulk import BulkPacker, UnaskedError, has_binary
 from holdfast.objects.codec import encode_value
-from holdfast.objects.cutting import FORMAT_0, Cuts, token
+from holdfast.objects.cutting import FORMAT_0, Cuts, literals, token
 from holdfast.objects.hashing import hash_chunk
 from holdfast.objects.memo import HEAD_BYTES, NodeMemo, RunMemo, StateMemo, fingerprint
 from holdfast.objects.nodes import MAX_STATE_BYTES
@@ -164,6 +164,9 @@ class _Container:
         self._encoded: list[bytes] = []
         """And how each of them is encoded."""
         self._binary = False
+        # Where there were nodes among the items each is asked about, and exact encoding knows no other way.
+        self._alone_until = len(items) if splitter.exact or (old is not None and old.children) else 0
+        """Up to which item each is looked at by itself."""
 
     def cut(self) -> _Built:
         """Go through all items."""
@@ -171,7 +174,8 @@ class _Container:
         while self._index < count:
             if sequence.run_count == 0 and self._old is not None and self._take_over(self._old):
                 continue
-            if self._add_next():
+            several = self._alone_until <= self._index < count - 1
+            if self._add_several() if several else self._add_next():
                 self._end_run()
         return _Built(*sequence.finish(binary=self._holds_binary()), sequence.memo)
 
@@ -275,6 +279,41 @@ class _Container:
             index += 1
         return head[:HEAD_BYTES]
 
+    def _add_several(self) -> bool:
+        """Add some of the next items, if they are many and small, else the next one; whether the last ends the run."""
+        count = self._sequence.at_once()
+        if count == 1:
+            return self._add_next()
+        items = self._items[self._index : self._index + count]
+        keys, values = zip(*items, strict=True) if self._kind == nodes.DICT else ((), items)
+        names, encoded = self._names(keys), self._encode_each(values)
+        if names is None or encoded is None:
+            self._alone_until = self._index + len(items)
+            return self._add_next()
+        taken, ended = self._sequence.add_several(*literals(encoded, names))
+        self._values += values[:taken]
+        self._encoded += encoded[:taken]
+        self._index += taken
+        return ended
+
+    def _encode_each(self, values: Collection[Any]) -> list[bytes] | None:
+        """The bytes of values that all stand literally; None where one of them may not, or has to be asked about."""
+        splitter, beside = self._splitter, len(self._items)
+        if splitter.asks and any(worth_asking(value, beside) for value in values):
+            return None
+        encoded = splitter.packer.pack_each(values)
+        if encoded is None or len(max(encoded, key=len)) > splitter.cuts.item_limit:
+            return None
+        return encoded
+
+    def _names(self, keys: Collection[Any]) -> list[bytes] | None:
+        """The bytes of keys; None where one of them is odd."""
+        names = self._splitter.packer.pack_each(keys)
+        limit = self._splitter.cuts.item_limit
+        if names is None or {*map(type, keys)} - {str} or any(len(name) > limit for name in names):
+            return None
+        return names
+
     def _add_next(self) -> bool:
         """Add the next item; whether it ends the run."""
         splitter, index = self._splitter, self._index
@@ -289,7 +328,6 @@ class _Container:
             if len(part) <= splitter.cuts.item_limit:
                 self._values.append(value)
                 self._encoded.append(part)
-                # Of a pair the name alone decides about the cut: a new value of about the same size moves none.
                 return self._sequence.add(name + part, token(name or part))
             built = splitter.large(value, part, self._depth + 1)
         else:
