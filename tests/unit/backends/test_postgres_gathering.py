@@ -165,11 +165,12 @@ def test_those_who_come_meanwhile_go_together(store: holdfast.Store, run: Run, p
     assert saving.is_over()
 
 
-def held_up(saving: Saving, url: str) -> None:
-    """The first save is held up for as long as it takes the others to be done."""
+def held_up(saving: Saving, url: str, seconds: float = 0) -> None:
+    """The first save is held up for as long as it takes the others to be done, and was before they came."""
     with locked(url, FIRST) as is_waited_for:
         saving.start(FIRST)
         until(is_waited_for)
+        saving.gathering._trips[-1].began -= seconds
         for name in OTHERS:
             saving.start(name)
         saving.end(*OTHERS)
@@ -203,6 +204,13 @@ def test_a_trip_that_is_held_up_holds_up_nobody_for_long(
     held_up(Saving(store), postgres_url)
 
 
+def test_a_trip_that_is_held_up_for_long_is_waited_for_no_more(
+    store: holdfast.Store, postgres_url: str
+) -> None:
+    """Else everybody would wait until patience ends, with each save."""
+    held_up(Saving(store), postgres_url, seconds=61)
+
+
 def test_who_is_on_the_way_goes_on_waiting(
     store: holdfast.Store, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -212,8 +220,7 @@ def test_who_is_on_the_way_goes_on_waiting(
     def carried(self: Statement, *arguments: Any) -> Any:
         calls.append(len(arguments[-1]))
         monkeypatch.setattr(gathering, "_PATIENCE", 0.001)
-        for each in list(saving.gathering._trips):
-            assert not each.is_over
+        assert not saving.gathering._trips[-1].is_over
         # Long enough for those who are carried to look again and again.
         time.sleep(0.2)
         return usual(self, *arguments)
@@ -485,6 +492,7 @@ def test_who_is_interrupted_while_waiting_leaves_nobody_behind(
 
     def interrupted(self: Gathering, mine: Any, trip: Any) -> bool:
         if not stopped.is_set():
+            self._waiting.append(mine)
             stopped.set()
             if called:
                 mine.wake.acquire()
@@ -567,7 +575,7 @@ def test_what_the_server_kept_and_lost_is_kept_again(
 def test_a_child_of_a_fork_waits_for_nobody_of_its_parent(store: holdfast.Store) -> None:
     backend: Any = store._backend
     trip = gathering._Trip()
-    backend._gathering._trips.add(trip)
+    backend._gathering._trips.append(trip)
     backend.after_fork_in_child()
     assert not list(backend._gathering._trips)
     assert not backend._gathering.pace.is_slow

@@ -1,4 +1,4 @@
-"""Threads that save together, one of which is interrupted: at any step at all, nobody else waits for ever."""
+"""Threads that save together, one of which is interrupted, or saves something else in between, at any step at all."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ from holdfast.backends.postgres.gathering import Gathering  # noqa: E402
 
 STEPS = [
     Gathering.send,
-    Gathering._is_worth_waiting,
+    Gathering._is_crowded,
     Gathering._is_to_lead,
+    Gathering._is_any_under_way,
+    Gathering._leave,
     Gathering._lead,
     Gathering._take_along,
     Gathering._call_next,
@@ -43,6 +45,8 @@ def places(code: CodeType) -> Iterator[int]:
 
 
 class Pool:
+    """Has one for everybody."""
+
     @contextmanager
     def connection(self) -> Iterator[None]:
         yield None
@@ -53,13 +57,16 @@ class Server:
 
     def __init__(self) -> None:
         self.asked, self.answers = threading.Event(), threading.Event()
+        self.said: list[Any] = []
 
     def execute_sent(self, _: Any, sent: Any) -> Any:
+        self.said.append(sent)
         self.asked.set()
         self.answers.wait(10)
         return sent
 
     def execute_each(self, _: Any, __: Any, several: Any) -> Any:
+        self.said += several
         return several
 
 
@@ -73,7 +80,7 @@ class Round:
         self.gathering.pace = SimpleNamespace(is_slow=True, note=lambda *_: None)  # type: ignore[assignment]
         self.code, self.place, self.victim = code, place, victim
         self.is_hit = False
-        self.outcomes: dict[int, Any] = {}
+        self.outcomes: dict[Any, Any] = {}
 
     def trace(self, frame: FrameType, event: str, _: Any) -> Any:
         if frame.f_code is not self.code:
@@ -81,8 +88,12 @@ class Round:
         frame.f_trace_opcodes = True
         if event == "opcode" and frame.f_lasti == self.place and not self.is_hit:
             self.is_hit = True
-            raise Interrupted
+            self.hit()
         return self.trace
+
+    def hit(self) -> None:
+        """What happens there."""
+        raise Interrupted
 
     def work(self, number: int) -> None:
         if number == self.victim:
@@ -112,10 +123,8 @@ class Round:
     def check(self) -> None:
         """Everybody else has an answer, or knows that it has to find out."""
         for number, outcome in self.outcomes.items():
-            if number != self.victim:
-                assert (
-                    isinstance(outcome, psycopg.OperationalError) or outcome == [number] or outcome == number
-                )
+            if number not in (self.victim, "nested"):
+                assert isinstance(outcome, psycopg.OperationalError) or outcome == [number]
         assert not self.gathering._waiting
         assert not [trip for trip in self.gathering._trips if not trip.is_over]
 
@@ -137,8 +146,34 @@ def test_at_no_step_does_an_interruption_leave_somebody_waiting(
     assert hits or (step is Gathering._is_to_lead and victim == 0)
 
 
-def test_who_is_awake_can_be_woken_up() -> None:
-    waiting = gathering._Waiting(SimpleNamespace())  # type: ignore[arg-type]
-    waiting.wake_up()
-    waiting.wake_up()
-    assert waiting.wake.acquire(timeout=0)
+class SavingRound(Round):
+    """The same; but what is collected as garbage at that place saves something."""
+
+    def hit(self) -> None:
+        """Save it in the same thread."""
+        sys.settrace(None)
+        appending: Any = SimpleNamespace(chunk=b"nested", sent=["nested"])
+        self.outcomes["nested"] = self.gathering.send(appending)
+
+    def check(self) -> None:
+        """Everybody has an answer, and only one."""
+        super().check()
+        assert self.outcomes.pop("nested", ["nested"]) == ["nested"]
+        assert len(self.outcomes) == 4
+        for number, outcome in self.outcomes.items():
+            assert outcome == [number]
+        said = [each for (each,) in self.server.said]
+        assert sorted(map(str, said)) == ["0", "1", "2", "3", *(["nested"] if self.is_hit else [])]
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+@pytest.mark.parametrize("step", STEPS, ids=lambda step: step.__name__)
+def test_at_each_step_something_else_can_be_saved(
+    step: Any, victim: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gathering, "_PATIENCE", 0.1)
+    monkeypatch.setattr(gathering, "_CROWD", 1)
+    for place in places(step.__code__):
+        one = SavingRound(monkeypatch, step.__code__, place, victim)
+        one.run()
+        one.check()

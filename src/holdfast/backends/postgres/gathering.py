@@ -16,7 +16,8 @@ for each other. A session or a chunk that somebody else has locked is not waited
 
 Ctrl-C comes to the main thread alone, and that thread always goes alone. Any other one may be interrupted between any
 two steps, by one that raises something in it. So nothing is counted, nobody waits without a limit, and who was left by
-a thread that went away goes alone.
+a thread that went away goes alone. Or what is collected as garbage just then may save something, between any two steps
+as well. So there is no lock: each step by which one is taken along or called is one step for Python, too.
 """
 
 from __future__ import annotations
@@ -25,9 +26,7 @@ import threading
 import time
 from collections import deque
 from contextlib import suppress
-from itertools import islice
 from typing import Final
-from weakref import WeakSet
 
 import psycopg
 from psycopg import pq
@@ -44,7 +43,8 @@ _MOST: Final = 16
 _LARGEST: Final = 128 << 10
 """Bytes to be sent of a chunk; with a larger one, an append takes its time, and goes alone."""
 _PATIENCE: Final = 0.25
-"""Seconds that somebody waits for a trip under way, which another process may hold up by a lock."""
+"""Seconds that somebody waits for a trip under way, which a lock of another process or the network may hold up. One
+that has taken longer is not waited for at all: else everybody would wait so long with each save."""
 _LIMIT_WAITS: Final = Statement("limit_waits", "SELECT set_config('lock_timeout', '50', true)")
 """Milliseconds that a group waits for each such lock, in its transaction alone."""
 
@@ -90,21 +90,21 @@ class Pace:
 class _Trip:
     """A group on its way."""
 
-    __slots__ = ("__weakref__", "is_over")
+    __slots__ = ("began", "is_over")
 
     def __init__(self) -> None:
+        self.began = 0.0
         self.is_over = False
 
 
 class _Waiting:
     """An append of a thread that waits for what becomes of it."""
 
-    __slots__ = ("appending", "error", "is_settled", "reply", "trip", "wake")
+    __slots__ = ("_goes", "appending", "error", "is_settled", "reply", "wake")
 
     def __init__(self, appending: Appending) -> None:
         self.appending = appending
-        self.trip: _Trip | None = None
-        """The one that it is on."""
+        self._goes: dict[str, _Trip] = {}
         self.reply: pq.abc.PGresult | None = None
         self.error: psycopg.Error | None = None
         self.is_settled = False
@@ -113,11 +113,19 @@ class _Waiting:
         self.wake = threading.Lock()
         self.wake.acquire()
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether it is on a trip, or was."""
+        return bool(self._goes)
+
+    def goes_with(self, trip: _Trip) -> _Trip:
+        """The trip that it is on: this one, unless it was on another before."""
+        # One step for Python: of two who want it one has it.
+        return self._goes.setdefault("with", trip)
+
     def wake_up(self) -> None:
-        """Have it look what there is for it."""
-        # Awake already: a thread that was interrupted while it took others along may have left it in the queue.
-        with suppress(RuntimeError):
-            self.wake.release()
+        """Have it look what there is for it; once."""
+        self.wake.release()
 
     def outcome(self) -> pq.abc.PGresult | None:
         """See `Gathering.send`."""
@@ -140,13 +148,10 @@ class Gathering:
         self._pool = pool
         self._flushes = flushes
         self.pace = Pace()
-        # Held for a few steps, never while anything is waited for. Reentrant: what is collected as garbage just then
-        # may save something.
-        self._lock = threading.RLock()
         self._waiting: deque[_Waiting] = deque()
         self._threads: deque[int] = deque(maxlen=_TRIPS)
-        # Weakly: that of a thread that was interrupted goes with it.
-        self._trips: WeakSet[_Trip] = WeakSet()
+        # The last ones, under way or over.
+        self._trips: deque[_Trip] = deque(maxlen=_TRIPS)
 
     def takes(self, chunk: PackedChunk) -> bool:
         """Whether an append of this chunk may come, from this thread."""
@@ -165,45 +170,46 @@ class Gathering:
         """
         mine, trip = _Waiting(appending), _Trip()
         try:
-            with self._lock:
-                self._threads.append(threading.get_ident())
-                waits = self._is_worth_waiting()
-                if waits:
-                    self._waiting.append(mine)
-                else:
-                    self._trips.add(trip)
-            if not waits or self._is_to_lead(mine, trip):
+            self._threads.append(threading.get_ident())
+            if not self._is_crowded() or self._is_to_lead(mine, trip):
                 self._lead(mine, trip)
         finally:
             # Whatever came: nobody waits for a trip that was not made, or takes along one who has gone.
             trip.is_over = True
-            with self._lock, suppress(ValueError):
-                self._waiting.remove(mine)
+            self._leave(mine)
         return mine.outcome()
 
-    def _is_worth_waiting(self) -> bool:
-        return (
-            self.pace.is_slow
-            and len(set(self._threads)) >= _CROWD
-            and any(not each.is_over for each in self._trips)
-        )
+    def _is_crowded(self) -> bool:
+        return self.pace.is_slow and len(set(self._threads)) >= _CROWD
 
     def _is_to_lead(self, mine: _Waiting, trip: _Trip) -> bool:
-        """Wait; whether it is to make a trip, because it was called or has waited long enough."""
+        """Wait for a trip under way; whether it is to make one, because it was called or has waited long enough."""
+        self._waiting.append(mine)
+        # Looked at after that: a trip that ends from here on finds it.
+        patience = _PATIENCE if self._is_any_under_way() else 0.0
         while True:
-            is_awake = mine.wake.acquire(timeout=_PATIENCE)
-            with self._lock:
-                if mine.trip is None:
-                    with suppress(ValueError):
-                        self._waiting.remove(mine)
-                    self._trips.add(trip)
-                    return True
+            is_awake = mine.wake.acquire(timeout=patience)
+            carried_by = mine.goes_with(trip)
+            if carried_by is trip:
+                self._leave(mine)
+                return True
             # Over, and nobody woke it: the thread that carried it has gone without a word.
-            if is_awake or mine.trip.is_over:
+            if is_awake or carried_by.is_over:
                 return False
+            patience = _PATIENCE
+
+    def _is_any_under_way(self) -> bool:
+        long_ago = time.monotonic() - _PATIENCE
+        return any(not each.is_over and each.began > long_ago for each in list(self._trips))
+
+    def _leave(self, mine: _Waiting) -> None:
+        with suppress(ValueError):
+            self._waiting.remove(mine)
 
     def _lead(self, mine: _Waiting, trip: _Trip) -> None:
         others: list[_Waiting] = []
+        trip.began = time.monotonic()
+        self._trips.append(trip)
         try:
             with self._pool.connection() as connection:
                 # Not before: nobody else is to wait for a connection that does not come.
@@ -219,18 +225,17 @@ class Gathering:
                 each.wake_up()
 
     def _take_along(self, others: list[_Waiting], trip: _Trip) -> None:
-        with self._lock:
-            others += islice(self._waiting, _MOST - 1)
-            for each in others:
-                each.trip = trip
-            for _ in others:
-                self._waiting.popleft()
+        with suppress(IndexError):
+            while len(others) < _MOST - 1:
+                each = self._waiting.popleft()
+                if each.goes_with(trip) is trip:
+                    others.append(each)
 
     def _call_next(self) -> None:
         """Have the one who waited longest lead the next group."""
-        with self._lock:
-            following = self._waiting.popleft() if self._waiting else None
-        if following is not None:
+        with suppress(IndexError):
+            while (following := self._waiting.popleft()).is_gone:
+                pass
             following.wake_up()
 
     def _carry(self, connection: Connected, mine: _Waiting, others: list[_Waiting]) -> None:
@@ -241,9 +246,10 @@ class Gathering:
             replies = APPEND.execute_each(connection, _LIMIT_WAITS, sent)
         else:
             replies = [APPEND.execute_sent(connection, *sent)]
-        self.pace.note(time.perf_counter() - began, len(group))
+        took = time.perf_counter() - began
         for each, reply in zip(group, replies, strict=True):
             each.reply, each.is_settled = reply, True
+        self.pace.note(took, len(group))
 
 
 def _chunk_of(each: _Waiting) -> bytes:
