@@ -45,27 +45,33 @@ class RecentChunks:
         self._size = 0
         self._chunks: OrderedDict[ChunkHash, Known] = OrderedDict()
         self._streams: OrderedDict[ChunkHash, OpenStream] = OrderedDict()
-        # Threads share a backend, and an OrderedDict that two of them reorder at once breaks.
-        self._lock = threading.Lock()
+        # Threads share a backend, and an OrderedDict that two of them reorder at once breaks. Reentrant: a signal
+        # handler, or what is collected as garbage, may save something in the thread that has it, after any call.
+        self._lock = threading.RLock()
 
     def get(self, name: ChunkHash) -> Known | None:
         """A chunk, if it is here."""
         with self._lock:
             known = self._chunks.get(name)
-            if known is not None:
+            if name in self._chunks:
                 self._chunks.move_to_end(name)
             return known
 
     def put(self, name: ChunkHash, data: bytes, depth: int | None = None) -> None:
         """Keep a chunk, and drop the oldest ones for it."""
+        known, size = Known(data, depth), len(data)
+        if size > self._limit // 4:
+            return
         with self._lock:
-            if name in self._chunks or len(data) > self._limit // 4:
+            # No call from here to where it is counted.
+            if name in self._chunks:
                 return
-            self._chunks[name] = Known(data, depth)
-            self._size += len(data)
+            self._chunks[name] = known
+            self._size += size
             while self._size > self._limit:
                 _, dropped = self._chunks.popitem(last=False)
-                self._size -= len(dropped.data)
+                size = len(dropped.data)
+                self._size -= size
 
     def take_stream(self, name: ChunkHash) -> OpenStream | None:
         """The stream whose newest version is this chunk; it is the caller's alone from now on."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -402,3 +403,23 @@ def test_rows_that_changed_since_they_were_seen_are_read_again(
     with store.reader() as reader:
         assert reader.checkpoint(first.id) == first._replace(pinned=True)
         assert reader.checkpoint(second.id) == second
+
+
+def test_a_save_that_comes_while_its_own_thread_notes_a_session_does_not_wait_for_itself() -> None:
+    """As of a signal handler, or of what is collected as garbage."""
+    sessions = backend.KnownSessions()
+    first = write.KnownSession(1, SessionRow("first", None, None, 0))
+    second = write.KnownSession(2, SessionRow("second", None, None, 0))
+
+    class Interrupting(OrderedDict[str, Any]):
+        def __setitem__(self, name: str, known: Any) -> None:
+            super().__setitem__(name, known)
+            if name == "first":
+                sessions.put(second)
+
+    sessions._sessions = Interrupting()
+    thread = threading.Thread(target=sessions.put, args=[first], daemon=True)
+    thread.start()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert [sessions.take(name) for name in ("first", "second", "first")] == [first, second, None]

@@ -75,8 +75,9 @@ class KnownSessions:
 
     def __init__(self) -> None:
         self._sessions: OrderedDict[str, KnownSession] = OrderedDict()
-        # Threads share a backend, and an OrderedDict that two of them reorder at once breaks.
-        self._lock = threading.Lock()
+        # Threads share a backend, and an OrderedDict that two of them reorder at once breaks. Reentrant: a signal
+        # handler, or what is collected as garbage, may save something in the thread that has it.
+        self._lock = threading.RLock()
 
     def take(self, session: str) -> KnownSession | None:
         """A session as it was left; whoever is at work on it has it to itself."""
