@@ -3,15 +3,21 @@
 As in `interrupts`, the next step, beat or tick saves and raises. When none comes in time, the task of the block is
 cancelled, and saves on its way out. A task that the application cancels saves as well, and is then cancelled. From the
 signal to the end it takes no longer than the deadline, whatever the store does.
+
+Inside of another block, in the same task or in one that was begun there, the earlier deadline counts. The last save of
+the inner block is not broken off by that of the outer one, but it is waited for no longer than half of the time that is
+left there: the other half is for what the outer one saves.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import signal
 import socket
 from collections.abc import Callable
 from contextlib import suppress
+from contextvars import ContextVar
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -28,17 +34,28 @@ class AsyncInterrupts(Handlers):
     """An `async with` block that a signal or a cancellation ends with a checkpoint."""
 
     def __init__(
-        self, recorder: Deciding, deadline: float, part: Callable[[], asyncio.Task[Parting]]
+        self,
+        recorder: Deciding,
+        deadline: float,
+        part: Callable[[], asyncio.Task[Parting]],
+        give_up: Callable[[], None],
     ) -> None:
         super().__init__(recorder, deadline)
         self._begin_parting = part
+        self._give_up_waiting = give_up
         self._timer: asyncio.TimerHandle | None = None
         self._ends: float | None = None
         self._is_late = False
+        self._has_left = False
+        self._outer: AsyncInterrupts | None = None
+        self._is_put_off = False
+        """Whether it was cancelled by the deadline of a block around this one, and has not said so yet."""
         self._of_loop: dict[int, Any] = {}
         self._bell: Bell | None = None
 
     async def __aenter__(self) -> Self:
+        self._outer = _INNERMOST.get()
+        _INNERMOST.set(self)
         self._recorder._begin_anew()  # noqa: SLF001 - the recorder's other half
         task = asyncio.current_task()
         assert task is not None
@@ -59,14 +76,25 @@ class AsyncInterrupts(Handlers):
             self._timer.cancel()
         if self._bell is not None:
             self._bell.take_down()
+        # Set, not reset: a fixture may be left in another context than the one in which it was entered.
+        _INNERMOST.set(self._outer)
         with self._in_peace():
             try:
                 # First of all: a signal from here on is for the application, and one that came before is seen below.
                 self._give_back()
             finally:
-                await self._leave(error)
+                try:
+                    await self._leave(error)
+                finally:
+                    self._has_left = True
+                    if self._is_put_off:
+                        # Now that it is saved. Whatever else is raised would end less than what was to end.
+                        raise asyncio.CancelledError
 
     async def _leave(self, error: BaseException | None) -> None:
+        if self._is_late:
+            # It was ours, and has done its work, whatever has become of it on its way here.
+            self._task.uncancel()
         stop = stop_of(self._recorder)
         if stop is None:
             if isinstance(error, asyncio.CancelledError):
@@ -79,23 +107,59 @@ class AsyncInterrupts(Handlers):
                 raise last
             if self._is_late and isinstance(error, asyncio.CancelledError):
                 # By us, because the deadline had passed.
-                self._task.uncancel()
                 raise last from None
         elif isinstance(error, Exception) and not stop.done:
             raise ended_in(error, await self._part(stop)) from error
 
     async def _part(self, stop: Stop) -> Interrupted:
         """The last save, waited for no longer than allowed, also in a task that is being cancelled."""
-        left = self._deadline if self._ends is None else max(0.0, self._ends - self._loop.time())
+        if self._ends is None:
+            self._ends = self._loop.time() + self._deadline
         try:
             parting = self._begin_parting()
             with anyio.CancelScope(shield=True):
-                await asyncio.wait({parting}, timeout=left)
+                await self._wait_for(parting)
             if not parting.done():
+                self._give_up_waiting()
                 return stop.finish(None, "it took longer than the deadline")
             return stop.finish(*parting.result())
         except Exception as error:  # noqa: BLE001 - whatever it is, the program ends now
             return unsaved(stop, error)
+
+    async def _wait_for(self, parting: asyncio.Task[Parting]) -> None:
+        ends = self._last_moment(self._loop.time())
+        while True:
+            left = max(0.0, ends - self._loop.time())
+            try:
+                await asyncio.wait({parting}, timeout=left)
+            except asyncio.CancelledError:
+                # By an outer deadline it is told to hurry. The application, which cancels a second time, does not wait.
+                if not self._is_hurried():
+                    raise
+                self._is_put_off = True
+                ends = min(ends, self._last_moment(self._loop.time()))
+            else:
+                return
+
+    def _last_moment(self, now: float) -> float:
+        """Until when a last save is waited for: each block leaves half of the time there is to the one around it."""
+        ends = math.inf if self._ends is None else self._ends
+        outer = self._around()
+        if outer is None:
+            return ends
+        left = outer._last_moment(now) - now  # noqa: SLF001 - another one of these
+        return min(ends, now + max(0.0, left) / 2)
+
+    def _is_hurried(self) -> bool:
+        outer = self._around()
+        return outer is not None and (outer._is_late or outer._is_hurried())  # noqa: SLF001 - the same
+
+    def _around(self) -> AsyncInterrupts | None:
+        """The block around this one; a task may outlive the one that it was begun in."""
+        outer = self._outer
+        while outer is not None and outer._has_left:  # noqa: SLF001 - the same
+            outer = outer._outer  # noqa: SLF001 - the same
+        return outer
 
     def _take(self) -> None:
         super()._take()
@@ -125,6 +189,10 @@ class AsyncInterrupts(Handlers):
         if stop is not None and not stop.done:
             self._is_late = True
             self._task.cancel()
+
+
+_INNERMOST: ContextVar[AsyncInterrupts | None] = ContextVar("_INNERMOST", default=None)
+"""The block that a task is in, also where it was begun inside of it."""
 
 
 class Bell:

@@ -67,6 +67,8 @@ class AsyncRecorder(Bookkeeping):
         self._parting: asyncio.Task[Parting] | None = None
         # A loop does not keep its tasks alive by itself.
         self._writing: set[asyncio.Task[Any]] = set()
+        self._is_out_of_time = False
+        """Whether the deadline has passed over what is being written: it goes on, and is not waited for again."""
 
     @classmethod
     def from_settings(
@@ -164,7 +166,7 @@ class AsyncRecorder(Bookkeeping):
         """See `Recorder.interrupts`; for `async with`. A cancelled task saves as well, before it is cancelled."""
         from holdfast.recording.async_interrupts import AsyncInterrupts
 
-        return AsyncInterrupts(self, deadline, self._begin_parting)
+        return AsyncInterrupts(self, deadline, self._begin_parting, self._give_up_waiting)
 
     async def sleep(self, seconds: float) -> None:
         """See `Recorder.sleep`."""
@@ -182,12 +184,7 @@ class AsyncRecorder(Bookkeeping):
         """See `Recorder.close`. Saves that are still being written are waited for."""
         if self._writing:
             await asyncio.wait(set(self._writing))
-        if self._bus is None:
-            return True
-        delivered = await self._bus.aflush(timeout)
-        if self._owns_bus:
-            self._bus.close(0)
-        return delivered
+        return await self._close_bus(timeout)
 
     async def __aenter__(self) -> Self:
         return self
@@ -199,7 +196,16 @@ class AsyncRecorder(Bookkeeping):
             if isinstance(error, Exception):
                 await self._save_failure(error)
         finally:
-            await self.close()
+            # Where the deadline has passed, it has passed: the store is left to finish what it was given.
+            await (self._close_bus() if self._is_out_of_time else self.close())
+
+    async def _close_bus(self, timeout: float = 1.0) -> bool:  # noqa: ASYNC109 - as that of `close`
+        if self._bus is None:
+            return True
+        delivered = await self._bus.aflush(timeout)
+        if self._owns_bus:
+            self._bus.close(0)
+        return delivered
 
     async def _save_failure(self, failure: Exception) -> None:
         try:
@@ -241,6 +247,9 @@ class AsyncRecorder(Bookkeeping):
         super()._begin_anew()
         self._parting = None
 
+    def _give_up_waiting(self) -> None:
+        self._is_out_of_time = True
+
     async def _end(self, parting: asyncio.Task[Parting]) -> Checkpoint | None:
         raise await self._last_words(parting)
 
@@ -272,6 +281,7 @@ class AsyncRecorder(Bookkeeping):
     ) -> asyncio.Task[T]:
         task = loop.create_task(write)
         self._writing.add(task)
+        self._is_out_of_time = False
 
         def done(task: asyncio.Task[T]) -> None:
             self._writing.discard(task)
