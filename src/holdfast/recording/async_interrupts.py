@@ -66,6 +66,9 @@ class AsyncInterrupts(Handlers):
         self._take()
         if self._before:
             self._bell = Bell.hung(self._loop)
+        if stop_of(self._recorder) is not None:
+            # It was asked before there was anybody to wake: its time begins now.
+            self._wake()
         return self
 
     async def __aexit__(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -174,10 +175,11 @@ class AsyncRecorder(Bookkeeping):
         woken = asyncio.Event()
         with self._waking(lambda: loop.call_soon_threadsafe(woken.set)):
             if self._stop is None:
-                try:
+                with suppress(TimeoutError):
                     await asyncio.wait_for(woken.wait(), max(0.0, seconds))
-                except TimeoutError:
-                    return
+            # Asked when time was up, it stops as well.
+            if self._stop is None:
+                return
         await self._automatic(STOP)
 
     async def close(self, timeout: float = 1.0) -> bool:  # noqa: ASYNC109 - the same call as the plain one

@@ -143,6 +143,9 @@ class Interrupts(Handlers):
         if self._before:
             # Begun here and not by the handler, which may come while its thread is inside of a lock of `threading`.
             threading.Thread(target=self._watch, name="holdfast deadline", daemon=True).start()
+        if stop_of(self._recorder) is not None:
+            # It was asked before there was anybody to wake: its time begins now.
+            self._wake()
         return self
 
     def __exit__(

@@ -14,9 +14,11 @@ one. One thread at a time uses a Recorder; `interrupt` may be called from any.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from queue import Empty, SimpleQueue
+from time import monotonic
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from holdfast.errors import ConflictError, ErrorCode, IntegrityError, NotFoundError
 from holdfast.recording.bookkeeping import NOT_BACK, Bookkeeping, OnDamage, Order
@@ -34,6 +36,10 @@ if TYPE_CHECKING:
     from holdfast.recording.report import ResumeReport
     from holdfast.recording.triggers import Trigger
     from holdfast.settings.loaded import Settings
+
+_LOOK_EVERY: Final = 0.25
+"""Seconds that a sleep takes at once. A signal that another thread was given, or that comes right before the wait
+begins, does not end that wait: its handler runs when the main thread is back in Python."""
 
 
 class Recorder(Bookkeeping):
@@ -222,12 +228,15 @@ class Recorder(Bookkeeping):
         """
         # Not an Event: setting one takes a lock, and a signal handler that interrupts who holds it would wait for ever.
         woken: SimpleQueue[None] = SimpleQueue()
+        ends = monotonic() + seconds
         with self._waking(lambda: woken.put(None)):
-            if self._stop is None:
-                try:
-                    woken.get(timeout=max(0.0, seconds))
-                except Empty:
+            # Who is woken says so here, and who was asked when time was up too.
+            while self._stop is None:
+                left = ends - monotonic()
+                if left <= 0:
                     return
+                with suppress(Empty):
+                    woken.get(timeout=min(left, _LOOK_EVERY))
         self._automatic(STOP)
 
     def close(self, timeout: float = 1.0) -> bool:
