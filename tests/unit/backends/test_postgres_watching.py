@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +11,21 @@ from typing import Any
 import pytest
 
 psycopg = pytest.importorskip("psycopg")
+
+from tests.unit.backends.postgres_waits import (  # noqa: E402
+    ARRIVE,
+    BEGIN_COMMIT,
+    FOREVER,
+    LISTENING,
+    PATIENCE,
+    TAKE_POSITION,
+    WHO_LISTENS,
+    Open,
+    Run,
+    Waiting,
+    listening,
+    until,
+)
 
 from holdfast.backends.postgres import PostgresBackend, watching  # noqa: E402
 from holdfast.errors import (  # noqa: E402
@@ -24,18 +38,6 @@ from holdfast.errors import (  # noqa: E402
 )
 from holdfast.storage.records import Query  # noqa: E402
 from holdfast.testing.rows import save  # noqa: E402
-
-Run = Callable[..., list[tuple[Any, ...]]]
-Open = Callable[..., PostgresBackend]
-
-PATIENCE = 60
-"""Seconds until something that should have happened is called missing; nobody waits so long in a sound store."""
-
-FOREVER = 100_000.0
-
-# What `apply` does with the lock and the sequence, held open in the middle.
-BEGIN_COMMIT = "SELECT pg_advisory_xact_lock_shared(class, object) FROM writers_lock()"
-TAKE_POSITION = "SELECT nextval('positions')"
 
 
 @pytest.fixture
@@ -83,48 +85,6 @@ def run(connect: Callable[[], Any]) -> Run:
     return execute
 
 
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, "it never happened"
-        time.sleep(0.005)
-
-
-class Waiting:
-    """A wait in another thread."""
-
-    def __init__(self, backend: PostgresBackend, after: int, timeout: float = FOREVER) -> None:
-        self._results: queue.SimpleQueue[int | BaseException] = queue.SimpleQueue()
-
-        def wait() -> None:
-            try:
-                self._results.put(backend.wait_for_checkpoint(after, timeout))
-            except BaseException as error:
-                self._results.put(error)
-
-        threading.Thread(target=wait, daemon=True).start()
-
-    def result(self) -> int | BaseException:
-        return self._results.get(timeout=PATIENCE)
-
-    def is_over(self) -> bool:
-        return not self._results.empty()
-
-
-LISTENERS = (
-    "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() "
-    "AND query ~ '^(LISTEN|INSERT INTO counters)'"
-)
-LISTENING = f"SELECT count(*) {LISTENERS}"
-WHO_LISTENS = f"SELECT pid, backend_start {LISTENERS}"
-WATCHED = "SELECT value > extract(epoch FROM clock_timestamp()) FROM counters WHERE name = 'watched_until'"
-
-
-def listening(run: Run) -> Callable[[], bool]:
-    """Whether somebody listens and the writers know."""
-    return lambda: run(LISTENING) == [(1,)] and run(WATCHED) == [(True,)]
-
-
 def test_a_position_is_told_only_when_no_lower_one_can_arrive(
     store: PostgresBackend, connect: Callable[[], Any]
 ) -> None:
@@ -137,13 +97,7 @@ def test_a_position_is_told_only_when_no_lower_one_can_arrive(
     # The second has arrived; what came before it has not.
     assert store.wait_for_checkpoint(first.position, 0.05) <= first.position
     waiting = Waiting(store, first.position)
-    slow.execute(
-        "INSERT INTO checkpoints SELECT %s, session, 99, 'x', branch, parents, root, created_at, trigger, status, "
-        "step, message, metadata, tokens, cost_usd, duration_ms, app_version, nonce, key, size_bytes, stored_at, "
-        "stored_bytes, prev, skipped, hidden, tags, pinned, edited_message, added_metadata, seal "
-        "FROM checkpoints WHERE position = %s",
-        [lower, first.position],
-    )
+    slow.execute(ARRIVE, [lower, first.position])
     assert not waiting.is_over()
     slow.commit()
     assert waiting.result() == second.position

@@ -45,17 +45,20 @@ _INSERT_OPERATIONS = (
 _PUT_MARK = "INSERT INTO counters (name, value) VALUES (%s, %s) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 
 
-def adopt(connection: Connected, batch: Adoption, chunks: Sequence[PackedChunk]) -> None:
+def adopt(connection: Connected, batch: Adoption, chunks: Sequence[PackedChunk]) -> bool:
     """Carry out an adoption in a transaction of its own.
 
     Args:
         connection: In no transaction.
         batch: What to write.
         chunks: Its chunks, packed.
+
+    Returns:
+        Whether something has arrived that somebody waits for.
     """
     session = batch.session
     with connection.transaction():
-        epoch = write.enter(connection)
+        epoch, watched = write.enter_watched(connection)
         number, current = write.lock_session(connection, session.id)
         if current != batch.expected:
             raise ConflictError.session_changed(session.id)
@@ -84,6 +87,7 @@ def adopt(connection: Connected, batch: Adoption, chunks: Sequence[PackedChunk])
         else:
             mark = adoption_mark(session, "whole" if batch.whole else "partial")
             connection.execute(_PUT_MARK, [_mark_name(session.id), mark])
+    return watched and any(not row.position for row in batch.checkpoints)
 
 
 def adopted(connection: Connected, session: SessionRow) -> Adopted | None:

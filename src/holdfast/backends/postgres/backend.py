@@ -205,7 +205,8 @@ class PostgresBackend:
                 return True
             return is_retryable(error)
 
-        self._again(lambda connection: adopt(connection, batch, chunks), begins_anew)
+        if self._again(lambda connection: adopt(connection, batch, chunks), begins_anew):
+            self._watcher.notify()
 
     def reader(self) -> AbstractContextManager[PostgresReader]:
         """See `Backend.reader`."""

@@ -7,7 +7,9 @@ hold the lock just then is left; whoever comes later gets a higher one.
 
 Each who waits looks for himself now and then. A thread listens for the notifications of writers to wake them earlier;
 as long as it does, it tells the writers so in the table of counters, because a notification takes a lock that all
-commits of a server share, and nobody is to pay for it in vain. It ends by itself when nobody has waited for a while.
+commits of a server share, and nobody is to pay for it in vain. A writer that began before it was told notifies nobody:
+so those who wait are woken when the sign is given, and once more when the last such writer is done. The thread ends by
+itself when nobody has waited for a while, and wakes whoever has come meanwhile.
 """
 
 from __future__ import annotations
@@ -57,6 +59,8 @@ _WRITERS = (
     "AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
     "AND mode = 'ShareLock' AND granted"
 )
+# For whoever looks at the server: the connection that listens is told from those that look by its last statement.
+_UNTOLD = f"/* listening */ {_WRITERS}"
 _SIGN = (
     "INSERT INTO counters (name, value) "  # noqa: S608 - constants
     f"VALUES ('watched_until', extract(epoch FROM clock_timestamp())::bigint + {_SIGN_LASTS}) "
@@ -202,6 +206,10 @@ class Watcher:
             if self._ear is ear:
                 self._ear = None
                 self._deaf_until = time.monotonic() + (_IDLE_FOR if for_good else 0.0)
+                if ear.has_listened:
+                    # Who relied on it looks, and has another. Where one could not even begin, the next fares no better.
+                    self._heard += 1
+                    self._changed.notify_all()
 
 
 class Ear:
@@ -219,6 +227,8 @@ class Ear:
     ) -> None:
         self.needed_at = time.monotonic()
         """When somebody last waited for it."""
+        self.has_listened = False
+        """Whether the writers were told of it."""
         self._pool = pool
         self._channel = channel
         self._heard = heard
@@ -265,11 +275,22 @@ class Ear:
         with selectors.DefaultSelector() as selector:
             selector.register(connection.fileno(), selectors.EVENT_READ)
             selector.register(self._stopped, selectors.EVENT_READ)
+            untold: set[str] = set()
+            pause = _FIRST_PAUSE
             while not self._stopping and time.monotonic() < self.needed_at + _IDLE_FOR:
                 if time.monotonic() >= signed_at + _SIGN_EVERY:
                     connection.execute(_SIGN)
                     signed_at = time.monotonic()
-                selector.select(_SIGN_EVERY)
+                    self.has_listened = True
+                    # First who is under way: whoever did not see the sign is among them, or has arrived.
+                    untold, pause = _writers(connection, _UNTOLD), _FIRST_PAUSE
+                    self._heard()
+                elif untold:
+                    untold &= _writers(connection, _UNTOLD)
+                    pause = min(2 * pause, _LONGEST_PAUSE)
+                    if not untold:
+                        self._heard()
+                selector.select(pause if untold else _SIGN_EVERY)
                 connection.pgconn.consume_input()
                 while connection.pgconn.notifies() is not None:
                     self._heard()
@@ -279,6 +300,6 @@ def _ask(connection: Connected, statement: LiteralString, *parameters: object) -
     return connection.execute(statement, parameters, binary=True).fetchall()
 
 
-def _writers(connection: Connected) -> set[str]:
+def _writers(connection: Connected, question: LiteralString = _WRITERS) -> set[str]:
     """The transactions that hold the writers' lock."""
-    return {name for (name,) in _ask(connection, _WRITERS)}
+    return {name for (name,) in _ask(connection, question)}

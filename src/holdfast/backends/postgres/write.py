@@ -48,7 +48,7 @@ _APPLY = Statement(
     "SELECT positions::text, stored, watched FROM apply(%s, %s, %s, %s, %b, %s, %a, %s, %s, %a, %a, %s, %a, "
     "%s, %s, %s, %s, %a, %s, %s)",
 )
-_ENTER = "SELECT now FROM enter(%s)"
+_ENTER = "SELECT now, watched FROM enter(%s)"
 _SELECT_SESSION = f"SELECT {rows.SESSION_FIELDS} FROM sessions WHERE id = %s FOR NO KEY UPDATE"  # noqa: S608 - constants
 _SELECT_CHECKPOINTS = (
     f"SELECT {rows.CHECKPOINT_FIELDS} FROM checkpoints AS c "  # noqa: S608 - constants
@@ -162,8 +162,13 @@ def erase_session(connection: Connection, session: str) -> None:
 
 def enter(connection: Connection) -> int:
     """Take the lock that writers share, inside a transaction; the epoch that chunks are stamped with."""
-    ((epoch,),) = connection.execute(_ENTER, [VERSION]).fetchall()
-    return int(epoch)
+    return enter_watched(connection)[0]
+
+
+def enter_watched(connection: Connection) -> tuple[int, bool]:
+    """The same, and whether somebody waits for new checkpoints and wants to be told."""
+    ((epoch, watched),) = connection.execute(_ENTER, [VERSION]).fetchall()
+    return int(epoch), bool(watched)
 
 
 def lock_session(connection: Connection, session: str) -> tuple[int, SessionRow | None]:
