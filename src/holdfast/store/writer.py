@@ -106,9 +106,11 @@ class Writer:
         """Stand on a checkpoint that an operation wrote for this writer just now; it has a file like one of a save."""
         self.go_on(made.branch, made)
         if self.files is not None:
-            self.files.join(self.place, self.parts.metrics, has_retention=self.keep is not None)
+            row = made._row  # noqa: SLF001 - the row that was written
+            self.files.join(self.place, row, self.parts.metrics, has_retention=self.keep is not None)
+            self.files.catch_up(self.place)
             self._file_open(self.files, [each.row for each in self._unsettled])
-            self.files.after_operation(self.place, made._row)  # noqa: SLF001 - the row that was written
+            self.files.after_operation(self.place, row)
 
     def go_back(self, checkpoint: CheckpointId) -> None:
         """Go on from an older checkpoint, on purpose: the next save is its child, on a branch of its own."""
@@ -224,12 +226,13 @@ class Writer:
         """Write the file of a checkpoint that was saved, and see to it that no more stay than are kept."""
         parts, files = self.parts, self.files
         if files is not None:
-            files.join(self.place, parts.metrics, has_retention=self.keep is not None)
+            files.join(self.place, saved.row, parts.metrics, has_retention=self.keep is not None)
         if saved.went is not None:
             # Before anything that takes long: these are gone, and their files go with this.
             parts.upkeep.went(saved.went)
         if files is not None:
             # Before what is still to be removed, which goes with its files.
+            files.catch_up(self.place)
             others = [each for each in open_before if each.id != saved.row.id]
             self._file_open(files, others)
             # One that was open itself may have its file from an operation in between.

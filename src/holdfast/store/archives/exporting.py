@@ -25,7 +25,7 @@ from holdfast.storage.ports import Reader
 from holdfast.storage.records import CheckpointRow, Query, SessionRow
 from holdfast.store.archives.envelope import SessionHeader
 from holdfast.store.archives.files import Replaced, check_free, file_path, joined
-from holdfast.store.archives.lines import JsonLines
+from holdfast.store.archives.lines import JsonLines, SeenTo
 from holdfast.store.archives.locking import locked
 from holdfast.store.archives.packing import gzipped
 from holdfast.store.archives.report import ExportReport
@@ -109,29 +109,27 @@ def export_to_folder(
     return ExportReport(written, tuple(names), size)
 
 
-def append(
-    place: Place, rows: Iterable[CheckpointRow], owner: SessionRow, path: Path, *, known: bool = False
-) -> ExportReport:
-    """Add lines to a file of JSON Lines; a checkpoint that it has already is passed over.
-
-    Args:
-        place: The store.
-        rows: The checkpoints.
-        owner: Their session.
-        path: The file, made where there is none.
-        known: The caller knows that none of them is in the file.
-    """
+def append(place: Place, rows: Iterable[CheckpointRow], owner: SessionRow, path: Path) -> ExportReport:
+    """Add lines to a file of JSON Lines, made where there is none; a checkpoint that it has already is passed over."""
     file = JsonLines(path)
-    there = set() if known else file.ids()
+    there = file.ids()
     new = tuple(row for row in rows if row.id.hex() not in there)
     size = added = 0
     for row, state in _states(place, new, owner):
-        text = checkpoint_text(row, owner, state, one_line=True)
-        done = file.add(text, unless=None if known else row.id.hex())
+        done = file.add(checkpoint_text(row, owner, state, one_line=True), unless=row.id.hex())
         size += done
         added += done > 0
     file.sync()
     return ExportReport(added, (str(path),), size)
+
+
+def append_new(place: Place, row: CheckpointRow, owner: SessionRow, path: Path, seen_to: SeenTo) -> SeenTo:
+    """Add the line of a checkpoint that was not there when the file was looked through so far; how far it is now."""
+    file = JsonLines(path, seen_to)
+    ((_, state),) = _states(place, (row,), owner)
+    file.add(checkpoint_text(row, owner, state, one_line=True), unless=row.id.hex())
+    file.sync()
+    return file.seen_to
 
 
 def _to_file(

@@ -3,6 +3,9 @@
 The checkpoint is saved before anything here happens, and stays saved whatever goes wrong here: trouble is a warning.
 Files are made of what the store has, and found again by the digits in their names and the id inside: a folder may hold
 files of several sessions and of other programs, and nothing but a file of a removed checkpoint is touched.
+
+A process that is killed between a save and its file leaves a checkpoint without one. The first write of the next
+Session brings it: what is newer than the newest file of the session, and no more, so that no history comes unasked.
 """
 
 from __future__ import annotations
@@ -18,9 +21,9 @@ from typing import TYPE_CHECKING, Final
 from holdfast.errors import ErrorCode, HoldfastError, HoldfastWarning, InvalidInputError
 from holdfast.objects.hashing import digest
 from holdfast.storage.records import CheckpointRow, Query, SessionRow
-from holdfast.store.archives.exporting import append, export_to_folder
-from holdfast.store.archives.files import NAME, id_in, session_in
-from holdfast.store.archives.lines import JsonLines
+from holdfast.store.archives.exporting import append, append_new, export_to_folder
+from holdfast.store.archives.files import NAME, file_path, id_in, session_in
+from holdfast.store.archives.lines import UNSEEN, JsonLines
 from holdfast.store.archives.targets import IN_A_FOLDER
 from holdfast.store.place import Place
 from holdfast.store.upkeep import callers_level
@@ -31,6 +34,8 @@ if TYPE_CHECKING:
 FORMATS: Final = (*IN_A_FOLDER, "jsonl")
 DEFAULT: Final = "checkpoints"
 """The folder where none is named, in the one that the program runs in."""
+_MOST_LEFT: Final = 100
+"""Checkpoints without files that kills explain: each process leaves one. Of more, somebody wanted no files."""
 
 
 class ExportFolder:
@@ -54,26 +59,44 @@ class ExportFolder:
         self.kind = kind
         self._place: Place | None = None
         self._process = 0
+        self._is_behind = False
+        self._left: Sequence[CheckpointRow] = ()
+        self._seen_to = UNSEEN
 
-    def join(self, place: Place, metrics: Metrics, *, has_retention: bool) -> None:
-        """Be told of what is removed from now on, before anything is."""
+    def join(self, place: Place, row: CheckpointRow, metrics: Metrics, *, has_retention: bool) -> None:
+        """Be told of what is removed from now on, before anything is; see what came before this row without a file."""
         self._place = place
         # Who is told of removals is forgotten in a forked child.
-        if self._process == os.getpid():
-            return
-        self._process = os.getpid()
-        _observe(metrics, self)
-        if has_retention:
+        is_new = self._process != os.getpid()
+        if is_new:
+            self._process = os.getpid()
+            self._is_behind = True
+            _observe(metrics, self)
+        if self._is_behind:
+            # Before anything goes: a file of what is gone says that there were files.
+            self._look_behind(place, row, has_retention=has_retention)
+        if is_new and has_retention:
             # A process that was killed may have left files of what it removed.
             self.removed(place.claim.session, ())
+
+    def catch_up(self, place: Place) -> None:
+        """Before the first file of a process: write those that a killed one did not come to."""
+        left, self._left = self._left, ()
+        for each in left:
+            # One that somebody else is just writing the file of gets the same file from both.
+            self.after_operation(place, each, is_new=False)
 
     def after_save(self, place: Place, row: CheckpointRow, owner: SessionRow, *, is_new: bool = True) -> None:
         """Write the file of a checkpoint that was saved just now; one that is not new may have its file already."""
         try:
-            if self.kind == "jsonl":
-                append(place, (row,), owner, self._lines(place.claim.session), known=is_new)
-            else:
+            if self.kind != "jsonl":
                 export_to_folder(place, (row,), owner, self.folder, self.kind)
+            elif is_new:
+                # Not in what was seen before it was saved. Since then somebody else may have caught up with it.
+                path = self._lines(place.claim.session)
+                self._seen_to = append_new(place, row, owner, path, self._seen_to)
+            else:
+                append(place, (row,), owner, self._lines(place.claim.session))
             if not _is_there(place, row):
                 # Somebody removed it before its file was there to be removed.
                 self._remove(place, (row.id.hex(),))
@@ -104,6 +127,40 @@ class ExportFolder:
         except (HoldfastError, OSError) as trouble:
             self._warn("files of removed checkpoints stay", trouble)
 
+    def _look_behind(self, place: Place, row: CheckpointRow, *, has_retention: bool) -> None:
+        try:
+            self._left = self._missing(place, row, has_retention=has_retention)
+            self._is_behind = False
+        except (HoldfastError, OSError):
+            # The file of this row meets the same trouble, and says so. The next write looks again.
+            return
+
+    def _missing(self, place: Place, row: CheckpointRow, *, has_retention: bool) -> Sequence[CheckpointRow]:
+        """What is older than this row and newer than the newest that has its file, oldest first."""
+        session, lines = place.claim.session, set[str]()
+        if self.kind == "jsonl":
+            file = JsonLines(self._lines(session))
+            lines = file.ids()
+            # Where somebody else has caught up with this row already, it has to be found again.
+            self._seen_to = UNSEEN if row.id.hex() in lines else file.seen_to
+        rows: Sequence[CheckpointRow] = ()
+        # Nearly always the one before it has its file.
+        for limit in (1, _MOST_LEFT + 1):
+            with place.backend.reader() as reader:
+                rows = reader.checkpoints(Query(session=session, before_seq=row.seq, limit=limit))
+            for at, each in enumerate(rows):
+                if each.id.hex() in lines or self._has_file(each):
+                    return rows[:at][::-1]
+        # The newest that has one may be what was just removed to make room.
+        is_all = 0 < len(rows) <= _MOST_LEFT
+        return rows[::-1] if is_all and has_retention and (lines or self._has_any(session)) else ()
+
+    def _has_file(self, row: CheckpointRow) -> bool:
+        return self.kind != "jsonl" and id_in(file_path(self.folder, row, self.kind)) == row.id.hex()
+
+    def _has_any(self, session: str) -> bool:
+        return any(session_in(path) == _named(session) for path, _ in self._listed())
+
     def _lines(self, session: str) -> Path:
         # Not by its id, which may be any text, but by what is always a good name.
         return self.folder / f"{DEFAULT}-{digest(session.encode()).hex()[:8]}.jsonl"
@@ -129,7 +186,7 @@ class ExportFolder:
 
     def _files_left(self, session: str, place: Place) -> Iterator[Path]:
         """The files of checkpoints that are not there any more."""
-        named = json.dumps(session, ensure_ascii=False).encode()
+        named = _named(session)
         found = {path: id_in(path) for path, _ in self._listed() if session_in(path) == named}
         # After the list, as above.
         kept = _there(place)
@@ -145,6 +202,11 @@ class ExportFolder:
 
     def _warn(self, what: str, trouble: Exception) -> None:
         warnings.warn(f"{what}: {trouble}", HoldfastWarning, stacklevel=callers_level())
+
+
+def _named(session: str) -> bytes:
+    """As its files name it."""
+    return json.dumps(session, ensure_ascii=False).encode()
 
 
 def _there(place: Place) -> set[str]:

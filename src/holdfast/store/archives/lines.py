@@ -49,16 +49,22 @@ class Line(NamedTuple):
     ended: bool
 
 
+SeenTo = tuple[int, int, int]
+"""The numbers of a file system and of a file on it, and how many bytes of that."""
+UNSEEN: Final = (0, 0, 0)
+
+
 class JsonLines:
     """The file."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, seen_to: SeenTo = UNSEEN) -> None:
         self._named = path
         # What a link leads to: lines that are cut out make a new file, and the link has to stay one.
         self._path = real(path)
         check_ordinary(self._path)
         self._seen: set[str] = set()
-        self._seen_to = (0, 0, 0)
+        self.seen_to = seen_to
+        """How far it was looked through. From where another one has come, only what was added since is looked at."""
 
     def ids(self) -> set[str]:
         """The checkpoints that it has; none where there is no file."""
@@ -168,8 +174,8 @@ class JsonLines:
     def _look(self, stream: FileIO) -> set[str]:
         """The ids of all lines; those that were seen before are read again only if the file is another one."""
         found = os.fstat(stream.fileno())
-        start = self._seen_to[2]
-        if self._seen_to[:2] != (found.st_dev, found.st_ino) or found.st_size < start:
+        start = self.seen_to[2]
+        if self.seen_to[:2] != (found.st_dev, found.st_ino) or found.st_size < start:
             self._seen, start = set(), 0
         stream.seek(start)
         with open(stream.fileno(), "rb", closefd=False) as buffered:
@@ -177,14 +183,14 @@ class JsonLines:
                 self._seen |= {each.id} - {""}
                 # Half a line will be a whole one, or gone.
                 start = each.end if each.ended else start
-        self._seen_to = (found.st_dev, found.st_ino, start)
+        self.seen_to = (found.st_dev, found.st_ino, start)
         return self._seen
 
     def _note(self, added: str | None, size: int) -> None:
         """What was added just now need not be read again."""
         if added is not None and size:
             self._seen.add(added)
-            self._seen_to = (*self._seen_to[:2], self._seen_to[2] + size)
+            self.seen_to = (*self.seen_to[:2], self.seen_to[2] + size)
 
 
 def lines_in(path: Path) -> Iterator[Line]:

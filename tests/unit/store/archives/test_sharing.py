@@ -106,7 +106,7 @@ def test_a_checkpoint_that_goes_before_its_file_is_there_leaves_none(tmp_path, m
         store.session("s").save({"a": 0})
         for kind in ("json", "jsonl"):
             session = store.session("s", export_dir=tmp_path / kind, export_format=kind)
-            for name in ("append", "export_to_folder"):
+            for name in ("append_new", "export_to_folder"):
                 real = getattr(keeping, name)
 
                 def late(place, rows, *rest, real=real, **more):
@@ -115,7 +115,7 @@ def test_a_checkpoint_that_goes_before_its_file_is_there_leaves_none(tmp_path, m
 
                 with monkeypatch.context() as patch:
                     patch.setattr(keeping, name, late)
-                    if (name == "append") == (kind == "jsonl"):
+                    if (name == "append_new") == (kind == "jsonl"):
                         session.save({"a": kind})
             assert list((tmp_path / kind).iterdir()) == []
 
