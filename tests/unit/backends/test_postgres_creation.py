@@ -18,9 +18,10 @@ from holdfast.errors import ErrorCode, HoldfastError
 from holdfast.testing.rows import save
 
 # Everything about a schema that could have been written differently: columns, defaults, storage, indexes, functions.
+# As text: what comes after would be cut to the 63 bytes of a name.
 _CATALOG = """
-SELECT 'column', c.relname, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull::text, a.attstorage::text,
-    coalesce(pg_get_expr(d.adbin, d.adrelid), '') || ' ' || a.attcollation::regcollation::text
+SELECT 'column', c.relname::text, a.attname::text, format_type(a.atttypid, a.atttypmod), a.attnotnull::text,
+    a.attstorage::text, coalesce(pg_get_expr(d.adbin, d.adrelid), '') || ' ' || a.attcollation::regcollation::text
 FROM pg_attribute AS a JOIN pg_class AS c ON c.oid = a.attrelid
 LEFT JOIN pg_attrdef AS d ON d.adrelid = c.oid AND d.adnum = a.attnum
 WHERE c.relnamespace = current_schema()::regnamespace AND a.attnum > 0 AND c.relkind = 'r'
