@@ -10,11 +10,12 @@ import psycopg
 import pytest
 
 import holdfast
-from holdfast.backends.header import sealed
+from holdfast.backends.header import new_header, sealed
 from holdfast.backends.postgres import PostgresBackend, creation, locking, tables
 from holdfast.backends.postgres.connecting import Connected
 from holdfast.backends.postgres.creation import VERSION, Migration, migrations
-from holdfast.errors import ErrorCode, HoldfastError
+from holdfast.errors import ConflictError, ErrorCode, HoldfastError
+from holdfast.storage.leasing import Holder
 from holdfast.testing.rows import save
 
 # Everything about a schema that could have been written differently: columns, defaults, storage, indexes, functions.
@@ -71,6 +72,37 @@ def test_all_migrations_lead_to_what_a_new_store_gets(postgres_url):
         for step in migrations():
             connection.execute(step.text.encode())
     assert described(postgres_url, "stepwise") == described(postgres_url, "holdfast")
+
+
+def test_a_store_of_the_first_version_is_brought_here_with_what_it_holds(postgres_url):
+    first, *later = migrations()
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("CREATE SCHEMA holdfast; SET search_path = holdfast")
+        connection.execute(first.text.encode())
+        connection.cursor().executemany(
+            "INSERT INTO header VALUES (%s, %s, %s)", [*new_header(), sealed("version", "1")]
+        )
+        # As that version did it.
+        held = connection.execute(
+            "SELECT its_epoch FROM claim(1, 'work', 'a', 'a.example', 4711, '77', 1000000000, 0, NULL)"
+        ).fetchall()
+    assert refusal(postgres_url).code is ErrorCode.NEEDS_MIGRATION
+
+    steps = holdfast.migrate(postgres_url).steps
+
+    assert steps == tuple(f"{step.number:04} {step.name}" for step in later)
+    backend = opened(postgres_url)
+    backend.commit(save("a"))
+    with pytest.raises(ConflictError):
+        backend.claim("work", Holder("b", "b.example", 4711, "77"), 1000.0, at=0, ticks=0)
+    there = backend.lease("work")
+    assert there is not None
+    assert held == [(there.epoch,)]
+    backend.release(there)
+    # Whoever was refused has drawn none: the old form did.
+    again = backend.claim("work", Holder("b", "b.example", 4711, "77"), 1000.0, at=0, ticks=0)
+    assert again.epoch == there.epoch + 1
+    backend.close()
 
 
 def test_migrations_are_numbered_without_gaps_up_to_the_version():

@@ -15,6 +15,7 @@ import holdfast  # noqa: E402
 from holdfast.backends.postgres import PostgresBackend, backend, leasing  # noqa: E402
 from holdfast.backends.postgres.appending import append  # noqa: E402
 from holdfast.backends.postgres.connecting import Connected  # noqa: E402
+from holdfast.backends.postgres.creation import VERSION  # noqa: E402
 from holdfast.backends.processes import boot_ticks, this_process  # noqa: E402
 from holdfast.errors import ConflictError, ErrorCode, UnsupportedError  # noqa: E402
 from holdfast.storage.leasing import Holder, Lease  # noqa: E402
@@ -250,7 +251,7 @@ def test_a_claim_lasts_whatever_saves_were_asked_to(store: PostgresBackend, othe
         ((setting,),) = connection.execute("SHOW synchronous_commit").fetchall()
     assert setting == "off"
     other.execute("SET synchronous_commit = off")
-    other.execute("SELECT is_taken FROM claim(1, 'run:x', 'x', 'h', 1, '', 1000, 0, NULL)")
+    other.execute("SELECT is_taken FROM claim(%s, 'run:x', 'x', 'h', 1, '', 1000, 0, NULL)", [VERSION])
     assert other.execute("SHOW synchronous_commit").fetchone() == ("on",)
     other.rollback()
 

@@ -277,13 +277,11 @@ BEGIN
         PERFORM set_config('synchronous_commit', 'on', true);
     END IF;
     LOOP
-        -- An epoch is drawn, and its time begins, while the row is ours: one drawn before would be older than that of
-        -- whoever had the lease while we waited for the row.
-        INSERT INTO leases AS l VALUES (wanted, claimant, place, process, began, 0, now_us(), now_us() + time_us,
-            time_us, ticked)
+        INSERT INTO leases AS l VALUES (wanted, claimant, place, process, began, nextval('lease_epochs'), now_us(),
+            now_us() + time_us, time_us, ticked)
             ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, host = excluded.host, pid = excluded.pid,
-                started = excluded.started, epoch = nextval('lease_epochs'), since = now_us(),
-                until = now_us() + time_us, length = time_us, ticks = ticked
+                started = excluded.started, epoch = excluded.epoch, since = now_us(), until = now_us() + time_us,
+                length = time_us, ticks = ticked
                 WHERE l.holder = claimant OR l.epoch = dead OR CASE
                     WHEN place LIKE '%/_%' AND substr(l.host, strpos(l.host, '/')) = substr(place, strpos(place, '/'))
                         AND l.ticks - ticked <= l.length THEN l.ticks + l.length <= ticked
@@ -291,10 +289,6 @@ BEGIN
             RETURNING l.* INTO its_name, its_holder, its_host, its_pid, its_started, its_epoch, its_since, its_until,
                 its_length, its_ticks;
         is_taken := FOUND;
-        IF its_epoch = 0 THEN
-            UPDATE leases AS l SET epoch = nextval('lease_epochs'), since = now_us(), until = now_us() + time_us
-                WHERE l.name = wanted RETURNING l.epoch, l.since, l.until INTO its_epoch, its_since, its_until;
-        END IF;
         now := now_us();
         EXIT WHEN is_taken;
         SELECT l.* INTO its_name, its_holder, its_host, its_pid, its_started, its_epoch, its_since, its_until,
