@@ -5,6 +5,7 @@
     connection.py   one connection: checksums, pragmas, waiting for a lock
     creation.py     the empty file becomes a store; an existing one is recognized
     pool.py         connections shared by threads, and none open across a fork
+    turns.py        one writer at a time among the threads of a process
     write.py        a batch becomes rows, in one transaction
     adopting.py     rows of another store become rows of this one
     view.py         one read transaction

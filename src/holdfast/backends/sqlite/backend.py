@@ -30,12 +30,12 @@ from holdfast.backends.sqlite.creation import initialize, is_store, unreadable, 
 from holdfast.backends.sqlite.errors import (
     extended_code,
     permission_denied,
-    store_locked,
     store_missing,
     translated,
 )
 from holdfast.backends.sqlite.pool import Pool
 from holdfast.backends.sqlite.read import SqliteReader
+from holdfast.backends.sqlite.turns import Turns
 from holdfast.backends.sqlite.view import View, roll_back
 from holdfast.errors import (
     ConflictError,
@@ -78,8 +78,7 @@ class SqliteBackend:
         self._create = create
         self._timeout = timeout
         self._writable = place.is_writable(path)
-        # One writer at a time is all that SQLite has; threads of this process queue here instead of polling the file.
-        self._writing = threading.Lock()
+        self._turns = Turns(self._path, timeout)
         # A store that cannot be written is read without locks, so each view gets a connection that has cached nothing.
         most_idle = {} if self._writable else {"most_idle": 0}
         self._pool = Pool(self._connect, partial(place.identity, self._path), url=self.url, **most_idle)
@@ -149,7 +148,7 @@ class SqliteBackend:
         rules.check_batch(batch)
         chunks = prepare(batch, self._recent, self.reader, compress=self._compress)
         deadline = time.monotonic() + self._timeout
-        with self._turn():
+        with self._turns:
             receipt = self._commit(batch, chunks, deadline)
         remember(chunks, self._recent)
         return receipt
@@ -264,7 +263,7 @@ class SqliteBackend:
 
         # What is remembered of removed chunks goes too; the next save reads what it builds on.
         self._recent = RecentChunks()
-        with self._borrowed() as connection, self._turn(), translated(self._path):
+        with self._borrowed() as connection, self._turns, translated(self._path):
             rewrite_file(connection, self._path, timeout=self._timeout)
 
     @contextmanager
@@ -286,7 +285,7 @@ class SqliteBackend:
 
         if not self._writable:
             raise permission_denied(self._path, "the file or its folder is read-only")
-        with self._looking() as target, self._looking() as source, self._turn(), translated(self._path):
+        with self._looking() as target, self._looking() as source, self._turns, translated(self._path):
             return rebuild_store(target, source, self._path, plan, timeout=self._timeout)
 
     def wait_for_checkpoint(self, after: int, timeout: float) -> int:
@@ -333,14 +332,10 @@ class SqliteBackend:
 
     def after_fork_in_child(self) -> None:
         """Go on; a lock that another thread of the parent held is nobody's here, nor is what it was changing."""
-        self._writing = threading.Lock()
+        self._turns = Turns(self._path, self._timeout)
         self._recent = RecentChunks()
         self._unverified.after_fork_in_child()
         self._pool.after_fork_in_child()
-
-    def _turn(self) -> _Turn:
-        """A block in which no other thread of this process writes."""
-        return _Turn(self._writing, self._path, self._timeout)
 
     def _check_writable(self) -> None:
         self._pool.check_open()
@@ -364,7 +359,7 @@ class SqliteBackend:
 
     def _exclusively(self, connection: apsw.Connection, work: Callable[[], _T]) -> _T:
         """Do something in a transaction of its own that has the write lock."""
-        with self._turn(), translated(self._path):
+        with self._turns, translated(self._path):
             deadline = time.monotonic() + self._timeout
             begin = partial(connection.execute, "BEGIN IMMEDIATE")
             waiting(begin, self._path, deadline=deadline, timeout=self._timeout)
@@ -492,25 +487,6 @@ def _erase(connection: apsw.Connection, session: str) -> None:
     write.erase_session(connection, session)
     forget_adoption(connection, session)
     remove_named_after(connection, session)
-
-
-class _Turn:
-    """See `SqliteBackend._turn`; a class, because a generator costs more."""
-
-    __slots__ = ("_path", "_timeout", "_writing")
-
-    def __init__(self, writing: threading.Lock, path: str, timeout: float) -> None:
-        # The lock of now: a fork in the middle of the block gives the child a new one.
-        self._writing = writing
-        self._path = path
-        self._timeout = timeout
-
-    def __enter__(self) -> None:
-        if not self._writing.acquire(timeout=self._timeout):
-            raise store_locked(self._path, self._timeout)
-
-    def __exit__(self, *_: object) -> None:
-        self._writing.release()
 
 
 def _receipt(batch: Batch, found: Mapping[CheckpointId, CheckpointRow]) -> Receipt:

@@ -63,6 +63,17 @@ def store_locked(path: str, seconds: float) -> BackendError:
     )
 
 
+def inside_a_save(path: str) -> BackendError:
+    """This thread itself is writing, and was interrupted by who wants to write now."""
+    return BackendError(
+        f"the store {path} is locked: this thread is in the middle of a save",
+        code=ErrorCode.STORE_LOCKED,
+        hint="a signal handler or __del__ cannot save while its thread does: set a flag there and save later, or let "
+        "recorder.interrupts() take the signals",
+        path=path,
+    )
+
+
 def permission_denied(path: str, why: str) -> BackendError:
     """The operating system does not let us."""
     return BackendError(
