@@ -217,7 +217,8 @@ def _clean_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
     home = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:
         for name in os.environ:
-            if name.startswith(("HOLDFAST_", "PG")):  # PGHOST and its like
+            # PGHOST and its like. The one that stays is for tests that start a server of their own.
+            if name.startswith(("HOLDFAST_", "PG")) and name != "HOLDFAST_POSTGRES_BIN":
                 patch.delenv(name)
         patch.setenv("HOME", str(home))
         patch.setenv("XDG_CONFIG_HOME", str(home / ".config"))

