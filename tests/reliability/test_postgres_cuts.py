@@ -280,6 +280,17 @@ def test_a_store_is_opened_though_the_connection_breaks(postgres, postgres_url, 
         check_whole(store, "work", [session.save({"n": n}).id for n in range(3)])
 
 
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("words", [b"EXISTS", b"FROM sessions WHERE id"], ids=["look", "page"])
+def test_who_watches_misses_nothing_where_the_connection_breaks(store, proxy, when, words):
+    session = store.session("work")
+    first = session.save({"n": 0})
+    saved = [session.save({"n": n}).id for n in range(1, 4)]
+    proxy.cut(when, words)
+    assert [each.id for each in store.watch(after=first, timeout=0)] == saved
+    assert proxy.cuts == 1
+
+
 def test_connections_that_the_server_ends_all_the_time_lose_and_double_nothing(postgres_url):
     holdfast.open(postgres_url).close()
     saved: dict[str, list[str]] = {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 from holdfast.errors import ErrorCode, InvalidInputError
@@ -16,6 +17,7 @@ from holdfast.history.checkpoint import Checkpoint
 from holdfast.storage.ports import Backend
 from holdfast.storage.records import Query
 from holdfast.store.place import session_of
+from holdfast.store.rereading import read_again
 
 LONGEST_WAIT: Final = 0.5
 """Seconds in one question to the backend: whoever wants to stop waiting can do so between two."""
@@ -30,10 +32,16 @@ class Watch:
         self._backend = backend
         self._session = session
         # With nothing to begin after, it begins now.
-        self._position = backend.wait_for_checkpoint(-1, 0) if after is None else after.position
+        self._position = (
+            read_again(partial(backend.wait_for_checkpoint, -1, 0)) if after is None else after.position
+        )
 
     def next_page(self, timeout: float) -> list[Checkpoint]:
         """What has come, oldest first; empty if nothing comes within so many seconds."""
+        # Whoever watches stays for days, and the place is only moved on at the end.
+        return read_again(partial(self._next_page, timeout))
+
+    def _next_page(self, timeout: float) -> list[Checkpoint]:
         newest = self._backend.wait_for_checkpoint(self._position, timeout)
         if newest <= self._position:
             return []
