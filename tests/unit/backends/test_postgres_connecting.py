@@ -108,6 +108,14 @@ def test_a_stronger_durability_of_the_role_stays(connect, postgres):
     assert setting(connect(postgres.url(role=role)), "synchronous_commit") == "remote_apply"
 
 
+def test_a_limit_on_statements_does_not_end_what_lifts_it(connect, postgres):
+    role = postgres.create_role()
+    # Less than the first statement of a session takes, which has to look up everything.
+    postgres.execute(f"ALTER ROLE {role.name} SET statement_timeout = '1ms'")
+    for _ in range(10):
+        assert setting(connect(postgres.url(role=role)), "statement_timeout") == "0"
+
+
 def test_options_of_the_url_count_where_they_are_not_ours(connect, postgres_url):
     url = postgres_url + "?application_name=mine&options=-c%20work_mem%3D5MB%20-c%20search_path%3Delsewhere"
     connection = connect(url)

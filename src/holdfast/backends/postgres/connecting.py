@@ -67,6 +67,9 @@ PLANS = {
 """Every statement is for a few rows, in the order of an index. Without statistics, or with old ones, the server takes
 all ways for equally short, and keeps to one that leads through everything when the tables have grown."""
 
+_ATTEMPTS = 10
+"""At setting everything: the first statement of a session takes many times as long as the second."""
+
 _LOOKS = 8
 """A pooler that changes sessions has mixed up two clients long before, even when others keep it busy."""
 
@@ -175,12 +178,19 @@ class Connector:
         """Set everything, unless the session is not that of the process we expect; the process that answered."""
         version = connection.info.server_version
         wanted = {name: value for name, (since, value) in self._settings.items() if version >= since}
-        cursor = connection.execute(
-            _SET_UP, (list(wanted), list(wanted.values()), only_as), prepare=False, binary=False
-        )
-        row = cursor.fetchone()
-        assert row is not None
-        return int(row[0])
+        values = (list(wanted), list(wanted.values()), only_as)
+        left = _ATTEMPTS
+        while True:
+            left -= 1
+            try:
+                row = connection.execute(_SET_UP, values, prepare=False, binary=False).fetchone()
+            except psycopg.errors.QueryCanceled:
+                # A limit of the role, which this is about to lift. Each time the server has more of it at hand.
+                if not left:
+                    raise
+            else:
+                assert row is not None
+                return int(row[0])
 
     def _check_pooler(self, connection: Connected) -> None:
         if self._session_pooler:
