@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -23,6 +24,7 @@ psycopg = pytest.importorskip("psycopg")
 from tests.services.postgres import SUPERUSER, Role  # noqa: E402
 from tests.unit.backends.test_postgres_address import everything_said  # noqa: E402
 
+from holdfast.backends.postgres import connecting  # noqa: E402
 from holdfast.backends.postgres.address import parse  # noqa: E402
 from holdfast.backends.postgres.connecting import Connected, Connector, is_quiet  # noqa: E402
 from holdfast.errors import ErrorCode, HoldfastError  # noqa: E402
@@ -108,12 +110,17 @@ def test_a_stronger_durability_of_the_role_stays(connect, postgres):
     assert setting(connect(postgres.url(role=role)), "synchronous_commit") == "remote_apply"
 
 
-def test_a_limit_on_statements_does_not_end_what_lifts_it(connect, postgres):
+def test_a_limit_on_statements_does_not_end_what_lifts_it(connect, postgres, postgres_url, monkeypatch):
     role = postgres.create_role()
-    # Less than the first statement of a session takes, which has to look up everything.
-    postgres.execute(f"ALTER ROLE {role.name} SET statement_timeout = '1ms'")
-    for _ in range(10):
-        assert setting(connect(postgres.url(role=role)), "statement_timeout") == "0"
+    postgres.execute(f"ALTER ROLE {role.name} SET statement_timeout = '500ms'")
+    with psycopg.connect(postgres_url, autocommit=True) as other:
+        other.execute("CREATE SEQUENCE tries")
+        other.execute("GRANT USAGE ON SEQUENCE tries TO PUBLIC")
+    # The first statement of a session has to look up everything, and a busy server takes its time for it.
+    slow = b"(SELECT pg_backend_pid() FROM pg_sleep(CASE WHEN nextval('tries') < 3 THEN 60 ELSE 0 END))"
+    monkeypatch.setattr(connecting, "_SET_UP", connecting._SET_UP.replace(b"pg_backend_pid()", slow, 1))
+    connection = connect(postgres.url(urlsplit(postgres_url).path[1:], role))
+    assert setting(connection, "statement_timeout") == "0"
 
 
 def test_options_of_the_url_count_where_they_are_not_ours(connect, postgres_url):
@@ -328,6 +335,51 @@ def test_a_pooler_in_session_mode_is_as_good_as_the_server(pooler, connect, post
         assert setting(connection, "synchronous_commit") == "on"
         connection.close()
     assert made.failure is None
+
+
+def test_a_pooler_that_lets_nobody_else_in_says_so(pooler, postgres_url):
+    url = pooler("session", urlsplit(postgres_url).path[1:], max_client_conn=1)
+    error = refused(url)
+    assert error.code is ErrorCode.TOO_MANY_CONNECTIONS
+    assert "outcome" not in error.details
+
+
+def test_a_pooler_that_has_no_session_left_is_not_waited_for_longer_than_asked(pooler, connect, postgres_url):
+    url = pooler("session", urlsplit(postgres_url).path[1:], default_pool_size=2, query_wait_timeout=60)
+    made = connector(url)
+    made().close()
+    others = [psycopg.connect(url) for _ in range(2)]
+    for other in others:
+        other.execute("SELECT 1")
+    with pytest.raises(HoldfastError) as caught:
+        made(time.monotonic() + 0.2)
+    assert caught.value.code is ErrorCode.SERVER_GONE
+    assert "default_pool_size" in caught.value.hint
+    # Nothing was asked yet that could have been done.
+    assert "outcome" not in caught.value.details
+    for other in others:
+        other.close()
+    made(time.monotonic() + 60).close()
+
+
+def test_who_waits_for_a_pooler_takes_a_connection_that_is_given_back(pooler, open_pool, postgres_url):
+    url = pooler("session", urlsplit(postgres_url).path[1:], default_pool_size=2, query_wait_timeout=60)
+    pool = open_pool(url, timeout=20.0)
+    with pool.connection():
+        pass
+    with psycopg.connect(url) as other, ThreadPoolExecutor() as threads:
+        other.execute("SELECT 1")
+        with pool.connection() as held:
+            waiting = threads.submit(lambda: pool.connection().__enter__())
+            until_asked(pool)
+        assert waiting.result() is held
+        pool.give(held)
+
+
+def until_asked(pool) -> None:
+    """Wait until somebody asks for one more connection."""
+    while not pool._opening:
+        time.sleep(0.001)
 
 
 def test_a_pooler_that_has_only_one_session_says_so(pooler, postgres_url, monkeypatch):

@@ -7,10 +7,14 @@ A pooler in transaction mode would give each transaction another session of the 
 itself: the process number that the login told is not that of the process that answers. Whether the pooler keeps the
 session for us is then found out with a second connection, once; nothing is set on a session before that, because it
 may be another client's next.
+
+A pooler logs clients in by itself, and has the first statement wait until it has a session of the server for it: for
+minutes, where the server is gone. So that statement is not waited for longer than a connection is.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import select
@@ -21,6 +25,7 @@ from weakref import WeakSet
 import psycopg
 from psycopg import pq
 from psycopg.conninfo import make_conninfo
+from psycopg.errors import error_from_result
 from psycopg.rows import TupleRow
 
 from holdfast.backends.postgres.address import Address
@@ -29,6 +34,8 @@ from holdfast.backends.postgres.errors import (
     check_library,
     check_server,
     connecting_failed,
+    is_lost,
+    no_answer,
     too_many_connections,
     transaction_pooler,
     translate,
@@ -48,15 +55,16 @@ _DEFAULTS = {
     "tcp_user_timeout": "60000",
 }
 
-_SET_UP = """
+_SET_UP = b"""
 SELECT pg_backend_pid(), (
     SELECT count(set_config(name, CASE
         -- Stronger than what we ask for: a commit also waits until standbys show it.
         WHEN name = 'synchronous_commit' AND value = 'on' AND current_setting(name) = 'remote_apply'
         THEN 'remote_apply' ELSE value END, false))
-    FROM unnest(%s::text[], %s::text[]) AS wanted (name, value)
-    WHERE %s IN (0, pg_backend_pid()))
+    FROM json_each_text($1) AS wanted (name, value)
+    WHERE $2 IN (0, pg_backend_pid()))
 """
+_PROCESS = b"SELECT pg_backend_pid()"
 
 PLANS = {
     "enable_seqscan": "off",
@@ -75,6 +83,8 @@ _LOOKS = 8
 
 _LOOK_PATIENCE = 5.0
 _LONGEST_LOCK_TIMEOUT = 2**31 - 1
+_LONGEST_WAIT = 10 * 24 * 3600.0
+"""Seconds that systems can wait for a socket at once."""
 
 
 class Connected(psycopg.Connection[TupleRow]):
@@ -122,30 +132,36 @@ class Connector:
             del self._parameters["connect_timeout"]
         self._session_pooler = False
 
-    def __call__(self) -> Connected:
+    def __call__(self, deadline: float = math.inf) -> Connected:
         """A new connection, ready for use.
+
+        Args:
+            deadline: Until when a pooler may have us wait for a session of the server.
 
         Raises:
             HoldfastError: None could be made; the error has neither cause nor context, because the driver's error
                 carries the password.
         """
-        made = self._attempt()
+        made = self._attempt(deadline)
         if isinstance(made, HoldfastError):
             self.failure = (time.monotonic(), made)
             raise made
         self.failure = None
         return made
 
-    def _attempt(self) -> Connected | HoldfastError:
+    def _attempt(self, deadline: float) -> Connected | HoldfastError:
         try:
             connection = self._log_in()
         # UnicodeError: a host that is no host name.
         except (psycopg.Error, UnicodeError) as error:
             return connecting_failed(error, self.address)
         try:
-            self._set_up(connection)
+            self._set_up(connection, deadline)
         except psycopg.Error as error:
             connection.close()
+            if is_lost(error):
+                # Nothing was asked yet that could have taken effect.
+                return connecting_failed(error, self.address)
             return translate(error, self.address.shown) or connecting_failed(error, self.address)
         except HoldfastError as error:
             connection.close()
@@ -165,32 +181,32 @@ class Connector:
         self.connections.add(connection)
         return connection
 
-    def _set_up(self, connection: Connected) -> None:
+    def _set_up(self, connection: Connected, deadline: float) -> None:
         check_library(pq.version())
         check_server(connection.info.server_version, self.address.shown)
         check_encoding(connection.info.parameter_status("server_encoding"), self.address.shown)
         told = connection.info.backend_pid
-        if self._configure(connection, only_as=told) != told:
+        if self._configure(connection, deadline, only_as=told) != told:
             self._check_pooler(connection)
-            self._configure(connection, only_as=0)
+            self._configure(connection, deadline, only_as=0)
 
-    def _configure(self, connection: Connected, *, only_as: int) -> int:
+    def _configure(self, connection: Connected, deadline: float, *, only_as: int) -> int:
         """Set everything, unless the session is not that of the process we expect; the process that answered."""
         version = connection.info.server_version
         wanted = {name: value for name, (since, value) in self._settings.items() if version >= since}
-        values = (list(wanted), list(wanted.values()), only_as)
         left = _ATTEMPTS
         while True:
             left -= 1
             try:
-                row = connection.execute(_SET_UP, values, prepare=False, binary=False).fetchone()
+                process = _asked(connection, deadline, _SET_UP, json.dumps(wanted), str(only_as))
             except psycopg.errors.QueryCanceled:
                 # A limit of the role, which this is about to lift. Each time the server has more of it at hand.
                 if not left:
                     raise
             else:
-                assert row is not None
-                return int(row[0])
+                if process is None:
+                    raise no_answer(self.address.shown)
+                return process
 
     def _check_pooler(self, connection: Connected) -> None:
         if self._session_pooler:
@@ -225,12 +241,7 @@ def is_quiet(connection: Connected) -> bool:
     """
     if connection.closed:
         return False
-    socket = connection.pgconn.socket
-    if not hasattr(select, "poll"):
-        return not select.select([socket], [], [], 0)[0]
-    poll = select.poll()
-    poll.register(socket, select.POLLIN)
-    return not poll.poll(0)
+    return not _has_come(connection, 0)
 
 
 def _settings(schema: str, durability: Durability, timeout: float) -> dict[str, tuple[int, str]]:
@@ -264,7 +275,7 @@ def _changes_sessions(one: Connected, other: Connected, url: str) -> bool:
     seen: list[set[int]] = [set(), set()]
     for _ in range(_LOOKS):
         for connection, processes in zip((one, other), seen, strict=True):
-            process = _server_process(connection, time.monotonic() + _LOOK_PATIENCE)
+            process = _asked(connection, time.monotonic() + _LOOK_PATIENCE, _PROCESS)
             if process is None:
                 raise too_many_connections(url, "the pooler has no second one")
             processes.add(process)
@@ -273,18 +284,33 @@ def _changes_sessions(one: Connected, other: Connected, url: str) -> bool:
     return False
 
 
-def _server_process(connection: Connected, deadline: float) -> int | None:
-    """The process that answers now; None where a pooler lets us wait for one until the deadline."""
+def _asked(connection: Connected, deadline: float, statement: bytes, *values: str) -> int | None:
+    """The number that a statement gives; None where a pooler lets us wait for it until the deadline."""
     pgconn = connection.pgconn
-    pgconn.send_query(b"SELECT pg_backend_pid()")
+    pgconn.send_query_params(statement, [value.encode() for value in values])
     pgconn.flush()
     while pgconn.is_busy():
-        if not select.select([pgconn.socket], [], [], max(deadline - time.monotonic(), 0))[0]:
+        if not _has_come(connection, max(deadline - time.monotonic(), 0)):
             return None
         pgconn.consume_input()
-    answer = None
-    while (result := pgconn.get_result()) is not None:
-        if result.status != pq.ExecStatus.TUPLES_OK:
-            raise psycopg.OperationalError(result.error_message.decode(errors="replace"))
-        answer = int(result.get_value(0, 0) or 0)
-    return answer
+    # All of them, also of one that is refused: else the next statement could not be sent.
+    results = list(iter(pgconn.get_result, None))
+    if not results:
+        raise psycopg.OperationalError("the server gave no answer")
+    # Where a connection breaks there may be two: what was said before, and that it broke.
+    result = results[0]
+    if result.status != pq.ExecStatus.TUPLES_OK:
+        error = error_from_result(result)
+        # The server always gives a code: without one these are libpq's words for a connection that broke.
+        raise error if error.sqlstate is not None else psycopg.OperationalError(str(error))
+    return int(result.get_value(0, 0) or 0)
+
+
+def _has_come(connection: Connected, seconds: float) -> bool:
+    """Whether something comes from the server within so many seconds."""
+    socket = connection.pgconn.socket
+    if not hasattr(select, "poll"):
+        return bool(select.select([socket], [], [], min(seconds, _LONGEST_WAIT))[0])
+    poll = select.poll()
+    poll.register(socket, select.POLLIN)
+    return bool(poll.poll(min(seconds, _LONGEST_WAIT) * 1000))

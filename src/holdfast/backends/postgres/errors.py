@@ -179,6 +179,23 @@ def server_gone(url: str, why: str) -> BackendError:
     )
 
 
+def no_answer(url: str) -> BackendError:
+    """The login was taken, and the first statement not answered: a pooler has no session of the server for it."""
+    return BackendError(
+        f"the server of {url} cannot be reached: the login was taken, but nothing is answered",
+        code=ErrorCode.SERVER_GONE,
+        hint="see that the server runs and has time; if it does, all sessions that the pooler before it may open are "
+        "in use: raise its limit (PgBouncer: default_pool_size), for each process may need 20",
+        url=url,
+        answered=False,
+    )
+
+
+def is_kept_waiting(error: HoldfastError) -> bool:
+    """Whether a login was taken, and nothing answered then."""
+    return error.details.get("answered") is False
+
+
 def too_many_connections(url: str, why: str) -> BackendError:
     """The server or the pooler has no connection left."""
     return BackendError(

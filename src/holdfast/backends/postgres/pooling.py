@@ -7,6 +7,8 @@ waited longest is handed the next one. No thread works in the background.
 
 - None is handed out that the server has closed: a look at its socket tells, without a round trip. When one is found so,
   all idle ones that are older go with it, because a server that restarted has closed them all.
+- A pooler that has no session of the server left is not waited for where this process has connections already: one of
+  those is given back sooner.
 - A server that is gone is waited for until the time-out has passed. What will not go away by itself, such as a wrong
   password, is said at once.
 - In a child of a fork each inherited connection is parted from its socket. The parent goes on with what it has.
@@ -34,7 +36,7 @@ from psycopg import pq
 
 from holdfast.backends.postgres.asking import take_owed
 from holdfast.backends.postgres.connecting import Connected, Connector, cut_off, is_quiet
-from holdfast.backends.postgres.errors import is_lost, is_passing, store_locked
+from holdfast.backends.postgres.errors import is_kept_waiting, is_lost, is_passing, store_locked
 from holdfast.backends.rules import store_closed
 from holdfast.errors import HoldfastError
 
@@ -50,6 +52,12 @@ _IN_ERROR = pq.TransactionStatus.INERROR
 _FIRST_PAUSE = 0.01
 _LONGEST_PAUSE = 0.25
 """Of a second, between two attempts to reach a server that is gone."""
+
+_LEAST_PATIENCE = 5.0
+"""Seconds that a pooler gets to hand the first connection on, however short the time-out."""
+_SHARED_PATIENCE = 1.0
+_HOLD_OFF = 1.0
+"""And one more, where others are open; and between two attempts at it, of which one thread makes the next for all."""
 
 
 class Pool:
@@ -75,6 +83,8 @@ class Pool:
         self._open: WeakSet[Connected] = WeakSet()
         self._opening: set[object] = set()
         self._drained_at = 0.0
+        # When a pooler that had no more is asked again; 0 where none has said so.
+        self._crowded_until = 0.0
         self._closed = False
 
     def connection(self) -> _Taken:
@@ -86,7 +96,8 @@ class Pool:
         """A block with a new connection, which is closed at its end: for work that leaves something behind in it."""
         self.check_open()
         deadline, pause = time.monotonic() + self._timeout, _FIRST_PAUSE
-        while (connection := self._connected(deadline)) is None:
+        patience = max(deadline, time.monotonic() + _LEAST_PATIENCE)
+        while (connection := self._connected(deadline, patience)) is None:
             time.sleep(min(pause, max(deadline - time.monotonic(), 0)))
             pause = min(pause * 2, _LONGEST_PAUSE)
         try:
@@ -231,19 +242,31 @@ class Pool:
             with self._lock:
                 if len(self._open) + len(self._opening) >= self._most:
                     return None
+                if self._open and self._crowded_until:
+                    if time.monotonic() < self._crowded_until:
+                        return None
+                    self._crowded_until = time.monotonic() + _HOLD_OFF
                 self._opening.add(mine)
-            connection = self._connected(deadline)
+            connection = self._connected(deadline, self._patience(deadline))
             if connection is not None:
+                self._crowded_until = 0.0
                 self._open.add(connection)
             return connection
         finally:
             self._opening.discard(mine)
 
-    def _connected(self, deadline: float) -> Connected | None:
+    def _patience(self, deadline: float) -> float:
+        """Until when a pooler may have somebody wait for one more connection."""
+        now = time.monotonic()
+        return now + _SHARED_PATIENCE if self._open else max(deadline, now + _LEAST_PATIENCE)
+
+    def _connected(self, deadline: float, patience: float) -> Connected | None:
         """A new connection; None where that failed, there is time left, and it may go better."""
         try:
-            return self._connector()
+            return self._connector(patience)
         except HoldfastError as error:
+            if is_kept_waiting(error):
+                self._crowded_until = time.monotonic() + _HOLD_OFF
             if not is_passing(error) or time.monotonic() >= deadline:
                 raise
             return None
