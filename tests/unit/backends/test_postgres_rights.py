@@ -67,6 +67,28 @@ def test_without_such_a_schema_the_right_to_make_one_is_asked_for(as_role):
     assert "CREATE on the database" in error.hint
 
 
+@pytest.mark.parametrize("granted", ["", "GRANT CREATE ON SCHEMA holdfast TO {role}"])
+def test_in_an_empty_schema_that_the_role_may_not_use_nothing_is_made(as_role, granted):
+    error = refusal(lambda: holdfast.open(as_role("CREATE SCHEMA holdfast; " + granted)))
+    assert error.code is ErrorCode.PERMISSION_DENIED
+    assert "USAGE on the schema" in error.hint
+
+
+RIGHTS = "GRANT USAGE ON SCHEMA holdfast TO {role}; GRANT SELECT ON ALL TABLES IN SCHEMA holdfast TO {role}; "
+
+
+def test_rows_that_a_role_may_not_see_are_not_damage(as_role, postgres_url):
+    fill(postgres_url)
+    url = as_role(RIGHTS + "ALTER TABLE holdfast.header ENABLE ROW LEVEL SECURITY")
+    error = refusal(lambda: holdfast.open(url, create=False))
+    assert error.code is ErrorCode.PERMISSION_DENIED
+    assert "USING (true)" in error.hint
+    # As the hint says.
+    url = as_role(RIGHTS + "CREATE POLICY all_of_them ON holdfast.header TO {role} USING (true)")
+    with holdfast.open(url, create=False) as store:
+        assert store.session("s").load() == {"a": 2}
+
+
 def test_a_collection_without_temporary_tables_says_which_right_it_needs(as_role):
     url = as_role(
         "REVOKE TEMPORARY ON DATABASE {database} FROM PUBLIC; CREATE SCHEMA holdfast AUTHORIZATION {role}"

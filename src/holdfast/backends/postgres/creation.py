@@ -98,12 +98,16 @@ def check_there(connection: Connection, schema: str, where: str) -> None:
     found, _ = _contents(connection, schema)
     if not found:
         raise store_missing(where)
-    ((allowed,),) = connection.execute("SELECT has_schema_privilege(%s, 'USAGE')", [schema]).fetchall()
-    if not allowed:
-        raise permission_denied(where, f"permission denied for schema {schema}")
+    _check_usage(connection, schema, where)
     # What is damaged can be told only by the version that wrote it.
     with suppress(psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn):
         check_version(connection, where)
+
+
+def _check_usage(connection: Connection, schema: str, where: str) -> None:
+    ((allowed,),) = connection.execute("SELECT has_schema_privilege(%s, 'USAGE')", [schema]).fetchall()
+    if not allowed:
+        raise permission_denied(where, f"permission denied for schema {schema}")
 
 
 def _contents(connection: Connection, schema: str) -> tuple[set[str], bool]:
@@ -130,6 +134,11 @@ def read_header(connection: Connection, schema: str, where: str) -> dict[str, st
         rows = connection.execute(sql.SQL("SELECT key, value, seal FROM {}").format(table)).fetchall()
     except psycopg.errors.UndefinedColumn:
         return {}
+    if (
+        not rows
+        and connection.execute("SELECT row_security_active(%s)", [f"{schema}.header"]).fetchall()[0][0]
+    ):
+        raise permission_denied(where, f"row-level security hides the rows of schema {schema}")
     # A header that lost what every store has is damaged, but only where the rest of a store is around it.
     is_ours = bool({"format", "store"} & {key for key, _, _ in rows})
     if not is_ours and not set(TABLES) <= _contents(connection, schema)[0]:
@@ -146,6 +155,8 @@ def make(connection: Connection, schema: str, where: str) -> None:
         if not there:
             # Where it is there, IF NOT EXISTS would still ask for the right to make one.
             connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(schema)))
+        # The server passes over a schema that the role may not use, and would make all tables temporary ones.
+        _check_usage(connection, schema, where)
         if find_version(connection, schema, where) is None:
             build(connection)
 

@@ -329,6 +329,13 @@ _RIGHTS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(words), hint)
     for words, hint in (
         (
+            "row-level security",
+            (
+                "let the role see all rows: as the owner of the tables, with BYPASSRLS, or by a policy USING (true) on "
+                "each of them; or ALTER TABLE ... DISABLE ROW LEVEL SECURITY"
+            ),
+        ),
+        (
             "temporary",
             "GRANT TEMPORARY ON DATABASE to the role: a collection notes in a temporary table what is needed",
         ),
