@@ -77,6 +77,13 @@ def test_taking_a_connection_sends_nothing(open_pool, postgres):
     assert len(said) == 2
 
 
+def test_a_dedicated_connection_may_take_the_place_of_an_idle_one(open_pool, postgres):
+    pool = open_pool(postgres.url(role=postgres.create_role("CONNECTION LIMIT 2")), timeout=10.0)
+    filled(pool, 2)
+    with pool.dedicated() as connection, pool.connection() as other:
+        assert ask(connection) != ask(other)
+
+
 def test_a_dedicated_connection_is_closed_after_its_use(pool, postgres):
     with pool.dedicated() as connection:
         pid = ask(connection)

@@ -96,8 +96,10 @@ class Pool:
         """A block with a new connection, which is closed at its end: for work that leaves something behind in it."""
         self.check_open()
         deadline, pause = time.monotonic() + self._timeout, _FIRST_PAUSE
-        patience = max(deadline, time.monotonic() + _LEAST_PATIENCE)
-        while (connection := self._connected(deadline, patience)) is None:
+        while (connection := self._connected(deadline, self._patience(deadline))) is None:
+            # Where there are no more, it may be because this process has the last ones, and needs them no longer.
+            with suppress(IndexError):
+                self._discard(self._idle.pop())
             time.sleep(min(pause, max(deadline - time.monotonic(), 0)))
             pause = min(pause * 2, _LONGEST_PAUSE)
         try:
