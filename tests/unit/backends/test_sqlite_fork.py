@@ -200,7 +200,7 @@ def test_threads_that_come_while_a_fork_waits_wait_for_it(store: SqliteBackend) 
     assert late == [True]
 
 
-@pytest.mark.parametrize("lock", ["_turns", "_recent._lock", "_pool._changed"])
+@pytest.mark.parametrize("lock", ["_turns._lock", "_recent._lock", "_pool._changed"])
 def test_a_lock_that_another_thread_holds_does_not_stop_the_child(
     store: SqliteBackend, in_child: InChild, lock: str
 ) -> None:

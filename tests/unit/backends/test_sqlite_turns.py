@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.backends.sqlite import SqliteBackend, write
+from holdfast.backends.sqlite import SqliteBackend, turns, write
 from holdfast.errors import BackendError, ErrorCode
 from holdfast.testing.rows import save
 
@@ -91,3 +92,39 @@ def test_a_handler_that_saves_what_is_being_saved_is_told_what_to_do(
         assert session.load() == {"step": "the last"}
     assert len(told) == 1
     assert "interrupts()" in str(told[0])
+
+
+@pytest.mark.parametrize("step", range(1, 7))
+def test_an_interruption_at_any_step_of_a_turn_leaves_nobody_waiting(open_store: Any, step: int) -> None:
+    store: SqliteBackend = open_store(timeout=0.5)
+    passed: list[str] = []
+
+    def interrupt(frame: Any, event: str, _: object) -> None:
+        # Where Python looks for signals: at the beginning of a function, and behind a call into C.
+        if frame.f_code.co_filename == turns.__file__ and event in ("call", "c_return"):
+            passed.append(event)
+            if len(passed) == step:
+                raise KeyboardInterrupt
+
+    before = sys.getprofile()
+    sys.setprofile(interrupt)
+    try:
+        store.commit(save("a"))
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.setprofile(before)
+    assert len(passed) >= min(step, 3)
+    failures: list[BaseException] = []
+
+    def commit() -> None:
+        try:
+            store.commit(save("b", session="other"))
+        except BackendError as error:
+            failures.append(error)
+
+    other = threading.Thread(target=commit)
+    other.start()
+    other.join()
+    assert not failures
+    store.commit(save("c", session="third"))

@@ -148,8 +148,7 @@ class SqliteBackend:
         rules.check_batch(batch)
         chunks = prepare(batch, self._recent, self.reader, compress=self._compress)
         deadline = time.monotonic() + self._timeout
-        with self._turns:
-            receipt = self._commit(batch, chunks, deadline)
+        receipt = self._turns.take(lambda: self._commit(batch, chunks, deadline))
         remember(chunks, self._recent)
         return receipt
 
@@ -263,8 +262,8 @@ class SqliteBackend:
 
         # What is remembered of removed chunks goes too; the next save reads what it builds on.
         self._recent = RecentChunks()
-        with self._borrowed() as connection, self._turns, translated(self._path):
-            rewrite_file(connection, self._path, timeout=self._timeout)
+        with self._borrowed() as connection, translated(self._path):
+            self._turns.take(lambda: rewrite_file(connection, self._path, timeout=self._timeout))
 
     @contextmanager
     def inspect(self) -> Iterator[SqliteInspection]:
@@ -285,8 +284,10 @@ class SqliteBackend:
 
         if not self._writable:
             raise permission_denied(self._path, "the file or its folder is read-only")
-        with self._looking() as target, self._looking() as source, self._turns, translated(self._path):
-            return rebuild_store(target, source, self._path, plan, timeout=self._timeout)
+        with self._looking() as target, self._looking() as source, translated(self._path):
+            return self._turns.take(
+                lambda: rebuild_store(target, source, self._path, plan, timeout=self._timeout)
+            )
 
     def wait_for_checkpoint(self, after: int, timeout: float) -> int:
         """See `Backend.wait_for_checkpoint`. SQLite has no messages between processes, so this looks now and then."""
@@ -359,7 +360,8 @@ class SqliteBackend:
 
     def _exclusively(self, connection: apsw.Connection, work: Callable[[], _T]) -> _T:
         """Do something in a transaction of its own that has the write lock."""
-        with self._turns, translated(self._path):
+
+        def transact() -> _T:
             deadline = time.monotonic() + self._timeout
             begin = partial(connection.execute, "BEGIN IMMEDIATE")
             waiting(begin, self._path, deadline=deadline, timeout=self._timeout)
@@ -370,6 +372,9 @@ class SqliteBackend:
                 roll_back(connection)
                 raise
             return done
+
+        with translated(self._path):
+            return self._turns.take(transact)
 
     @contextmanager
     def _borrowed(self, *, writing: bool = True) -> Iterator[apsw.Connection]:
