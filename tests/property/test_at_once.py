@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from holdfast.objects import cutting, runs, sequence
 from holdfast.objects.bulk import BulkPacker
 from holdfast.objects.cutting import FORMAT_0
+from holdfast.objects.item_packing import ItemPacker
 from holdfast.objects.living import LivingTree
 from holdfast.objects.memo import StateMemo
 from holdfast.objects.registry import GLOBAL
@@ -233,6 +234,41 @@ def test_few_items_beside_one_that_changed_are_looked_at_by_themselves() -> None
         tree.encode()
     # The one that changed, and the list itself in the dict around it.
     assert alone.call_count < 5
+
+
+def test_large_items_behind_many_small_ones_are_not_encoded_ahead() -> None:
+    items = [*range(60_000), *({"text": "x" * 12_000, "id": each} for each in range(40))]
+    packed: list[int] = []
+
+    def pack_each(self: Any, values: Any) -> Any:
+        made = packed_each[type(self)](self, values)
+        packed.append(sum(map(len, made or ())))
+        return made
+
+    packed_each: Any = {each: each.pack_each for each in (BulkPacker, ItemPacker)}
+    with patch.object(BulkPacker, "pack_each", pack_each), patch.object(ItemPacker, "pack_each", pack_each):
+        first = encode_state({"items": items}, TYPES)
+        # Where they begin, nobody knows yet.
+        assert sum(size > 100_000 for size in packed) <= 2
+        document: Any = tracked_copy({"items": items})
+        tree = LivingTree(document, TYPES)
+        tree.confirm(tree.encode())
+        packed.clear()
+        for each in (10, 20, 30):
+            items[60_000 + each] = document["items"][60_000 + each] = {"text": "y" * 12_000}
+        assert tree.encode().state.root == encode_state({"items": items}, TYPES, first.memo).root
+        assert max(packed, default=0) < 100_000
+
+
+@pytest.mark.parametrize("put", [list(range(9_000)), "t" * LONG])
+def test_what_is_put_in_behind_the_back_of_a_document_and_is_large_becomes_a_node(put: Any) -> None:
+    source = random.Random(2)
+    document: Any = tracked_copy({"records": [record(source) for _ in range(1_000)]})
+    tree = LivingTree(document, TYPES)
+    tree.confirm(tree.encode())
+    list.__setitem__(document["records"], 110, put)
+    document["records"][100]["name"] = "another one"
+    assert tree.encode().state.root == one_by_one(plain_copy(document))
 
 
 def test_large_items_are_not_encoded_ahead() -> None:

@@ -65,8 +65,8 @@ class RunCutter:
         self._held: list[Item] = []
         self._weight = self._more = 0
         # In full runs without a note, what was not written to stands literally.
-        plain = not container._marks & EXACT and not any(node.notes)
-        self._at_once = worth_at_once(self._closed, node.levels[0].size) if plain else 1
+        self._is_plain = not container._marks & EXACT and not any(node.notes)
+        self._at_once = 1
 
     def begin(self, group: int, start: int, edit: int) -> Iterator[Item]:
         """See `recutting.Cutter`."""
@@ -75,6 +75,9 @@ class RunCutter:
         stop = self._edits[edit].new_start
         closed = max(start, min(stop, self._closed + shift))
         self._pair_at = self._pairs(start)
+        runs = self._node.levels[0]
+        if self._is_plain and group < len(runs.widths):
+            self._at_once = worth_at_once(runs.widths[group], runs.entries[group].size)
         self._held = [*self._bulk(group, start, closed, shift), *self._remembered(closed, stop, shift)]
         self._weight = sum([item.weight for item in self._held])
         self._more = sum([item.count - 1 for item in self._held])
@@ -93,10 +96,14 @@ class RunCutter:
         """Items that were not written to: `shift` places before them, they stood there before."""
         place, closed = start, min(stop, self._closed + shift)
         while place < closed:
-            several = self._several(place, min(place + self._at_once, closed))
-            for item in several or [self._item(*self._pair_at(place), place - shift)]:
-                yield item
-                place += item.count
+            several = self._several(place, min(place + self._at_once, closed)) if self._at_once > 1 else None
+            if several:
+                for item in several:
+                    yield item
+                    place += item.count
+            else:
+                yield self._item(*self._pair_at(place), place - shift)
+                place += 1
         yield from self._remembered(start, stop, shift)
 
     def _several(self, start: int, stop: int) -> list[Item]:
@@ -106,8 +113,9 @@ class RunCutter:
         keys, values = zip(*map(self._pair_at, range(start, stop)), strict=True)
         names = self._encoder.packer.pack_each(keys) if self._node.kind == nodes.DICT else []
         encoded = self._encoder.packer.pack_each(values)
-        if names is None or encoded is None:
-            self._at_once = 1
+        if names is None or encoded is None or len(max(encoded, key=len)) > self._cuts.item_limit:
+            # The last where something went behind the back of the document.
+            self._is_plain, self._at_once = False, 1
             return []
         parts, numbers = literals(encoded, names)
         end = self._cuts.first_end(numbers, list(map(len, parts)), self._weight)

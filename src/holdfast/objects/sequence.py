@@ -116,8 +116,13 @@ class Sequence:
         return taken, end is not None
 
     def at_once(self) -> int:
-        """How many of the next items to encode at once, if they are like those before."""
-        return worth_at_once(self._count + self.run_count, self._size + self._run_size)
+        """How many of the next items to encode at once, if they are like those of this run and the one before."""
+        # Not like all of them: behind a million numbers there may be long texts, and most of what is encoded of those
+        # would be encoded for nothing.
+        count, size = self.run_count, self._run_size
+        if self.memo.leaves:
+            count, size = count + self.memo.leaves[-1].count, size + self.memo.leaves[-1].size
+        return worth_at_once(count, size)
 
     def add_node(self, literal: bytes, part: bytes, size: int, number: int) -> bool:
         """Add an item of `size` encoded bytes that stands as literal bytes and a node; whether it ends the run."""
