@@ -147,6 +147,23 @@ def test_a_chunk_of_a_sound_page_is_believed_rather_than_one_of_its_number_in_a_
         assert answers(spoiled.path, repair=True) == truth
 
 
+def test_the_number_of_a_chunk_is_that_in_a_sound_page(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    _, now = a_store(path)
+    truth = answers(path, repair=False)
+    cells = list(now.cells("chunks"))
+    # The first that is met, so that what is wrong in it comes before what is right in others.
+    page = cells[0].page
+    elsewhere = [cell for cell in cells if cell.page != page]
+    here = min(elsewhere, key=lambda cell: len(now.bytes_of(cell, TABLE_LEAF)))
+    taken = next(cell for cell in elsewhere if cell != here)
+    assert here.rowid is not None
+    assert taken.rowid is not None
+    size, rest = now.bytes_of(here, TABLE_LEAF).split(_varint_of(here.rowid), 1)
+    now.lay_behind_the_cells(page, size + _varint_of(taken.rowid) + rest)
+    assert answers(path, repair=True) == truth
+
+
 def _varint_of(number: int) -> bytes:
     """As SQLite writes a number below 16,384."""
     return bytes([number]) if number < 0x80 else bytes([0x80 | number >> 7, number & 0x7F])

@@ -131,6 +131,7 @@ class ImageTables:
         # Where each chunk is, and not what is in it: all of them together may not fit into memory.
         self._places: dict[int, list[tuple[int, int]]] = {}
         self._numbers: dict[ChunkHash, int] = {}
+        self._doubted_numbers: dict[ChunkHash, int] = {}
         self._roots: dict[str, int] = {}
         for cell in image.tree(1):
             if len(cell.values) == 5 and isinstance(cell.values[3], int):
@@ -150,6 +151,8 @@ class ImageTables:
         self._gather()
         for table, doubted in self._doubted.items():
             self._rows[table] += doubted
+        for name, number in self._doubted_numbers.items():
+            self._numbers.setdefault(name, number)
         for table, order in (("sessions", 0), ("checkpoints", 0), ("operations", 1)):
             self._rows[table].sort(key=lambda row, order=order: _sortable(row[order]))  # type: ignore[misc]
 
@@ -211,10 +214,11 @@ class ImageTables:
             return
         if table in _ROWID_IN_ROW:
             values = (cell.rowid, *values[1:])
+        doubted = cell.page in self._suspects
         if table != "chunks":
-            (self._doubted if cell.page in self._suspects else self._rows)[table].append(values)
+            (self._doubted if doubted else self._rows)[table].append(values)
         elif cell.rowid is not None and isinstance(values[1], bytes):
-            self._numbers.setdefault(ChunkHash(values[1]), cell.rowid)
+            (self._doubted_numbers if doubted else self._numbers).setdefault(ChunkHash(values[1]), cell.rowid)
             self._places.setdefault(cell.rowid, []).append((cell.page, cell.at))
 
     def _gather(self) -> None:
