@@ -197,6 +197,20 @@ def check_chain(session: SessionRow, entries: Sequence[Operation]) -> None:
         raise _broken(session.id, f"it ends with entry {number - 1} and {session.log_count} were written")
 
 
+def without_strays(session: SessionRow, entries: Sequence[Operation]) -> list[Operation]:
+    """Those of `entries` that lead to the newest one of the log: others had gone, and damage brought them back."""
+    by_hash = {entry.hash: entry for entry in entries}
+    found: list[Operation] = []
+    entry = by_hash.pop(session.log_tip, None)
+    while entry is not None:
+        found.append(entry)
+        data = jsontext.parse(entry.data) if entry.kind == "retire" and entry.hash == _hash(entry) else {}
+        before = bytes.fromhex(data["since"]) if "replaces" in data else entry.previous
+        # What was before it is not to come back, even where it is all there.
+        entry = None if entry.kind == "forget" else by_hash.pop(before, None)
+    return found[::-1]
+
+
 def _follows(entry: Operation, number: int, previous: bytes) -> bool:
     """Whether an entry that fits its own hash is the one to expect: of that number, after the one of that hash."""
     data = jsontext.parse(entry.data) if entry.kind == "retire" else {}

@@ -14,7 +14,7 @@ from typing import Any
 
 from holdfast.errors import IntegrityError
 from holdfast.history.identity import checkpoint_id
-from holdfast.history.oplog import check_chain, operation
+from holdfast.history.oplog import check_chain, operation, without_strays
 from holdfast.history.remains import Remains
 from holdfast.record import Record
 from holdfast.storage.inspection import LostRow, Rebuilt
@@ -193,12 +193,13 @@ class _RepairPlan:
 
     def _log(self, session: SessionRow, *, changed: bool) -> tuple[SessionRow, Sequence[Operation]]:
         """The session with its operation log as it goes on: what was repaired is an entry of it."""
-        log = self._seen.operations(session.id)
+        seen = self._seen.operations(session.id)
+        log = without_strays(session, seen)
         try:
             check_chain(session, log)
         except IntegrityError:
             self.logs_cut.append(session.id)
-            count = max([session.log_count, *(each.number for each in log)])
+            count = max([session.log_count, *(each.number for each in seen)])
             entry = operation(session._replace(log_count=count), "repair", self._now)
             return session._replace(log_count=entry.number, log_tip=entry.hash), [entry]
         if not changed:

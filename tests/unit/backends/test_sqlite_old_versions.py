@@ -147,6 +147,47 @@ def test_a_chunk_of_a_sound_page_is_believed_rather_than_one_of_its_number_in_a_
         assert answers(spoiled.path, repair=True) == truth
 
 
+def test_an_operation_that_had_gone_does_not_cost_the_others(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    with holdfast.open(path, durability="process") as store:
+        session = store.session("work")
+        session.save({"agent": {}})
+        session.annotate("@", message="said better")
+    step_with_retention(path, range(5))
+    before = tmp_path / "before.db"
+    before.write_bytes(path.read_bytes())
+    # The entry about what was retired takes the place of the last one.
+    step_with_retention(path, range(5, 6))
+    then, now = File(before), File(path)
+    present = {cell.values for cell in now.cells("operations")}
+    (gone,) = [cell for cell in then.cells("operations") if cell.values not in present]
+    now.lay_behind_the_cells(gone.page, then.bytes_of(gone, TABLE_LEAF))
+    with holdfast.open(path, damaged=True) as store:
+        report = store.repair()
+        assert not report.logs_cut
+        assert [each.kind for each in store.session("work").operations()][::-1] == ["annotate", "retire"]
+        assert store.verify().ok
+
+
+def step_with_retention(path: Path, steps: range) -> None:
+    with holdfast.open(path, durability="process") as store:
+        recorder = holdfast.Recorder(
+            store.session("work"), trigger=holdfast.every(steps=1), keep=holdfast.Keep(last=2)
+        )
+        recorder.connect("agent", Agent())
+        recorder.resume()
+        for step in steps:
+            recorder.step(step)
+
+
+class Agent:
+    def snapshot(self) -> dict[str, Any]:
+        return {}
+
+    def restore(self, value: object) -> None:
+        pass
+
+
 def test_the_number_of_a_chunk_is_that_in_a_sound_page(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     _, now = a_store(path)
