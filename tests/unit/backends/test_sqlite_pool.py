@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 from contextlib import suppress
@@ -98,6 +99,27 @@ def unread_wal_can_be_emptied(path: Path) -> bool:
     ((busy, _, _),) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     connection.close()
     return busy == 0
+
+
+def test_a_connection_that_nobody_gives_back_does_not_keep_the_log(path: Path, store: SqliteBackend) -> None:
+    store.commit(save("a"))
+    before = descriptors(path)
+
+    def interrupted() -> None:
+        # As when Ctrl-C comes right after it was taken, or right before it is given back.
+        connection = store._pool.take()
+        connection.execute("BEGIN")
+        connection.execute("SELECT count(*) FROM checkpoints").fetchall()
+        raise KeyboardInterrupt
+
+    with suppress(KeyboardInterrupt):
+        interrupted()
+    gc.collect()
+    store.commit(save("b", after="a"))
+    assert len(store._pool._taken) == 0
+    assert descriptors(path) == before
+    ((busy, *_),) = store._pool.take().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    assert not busy
 
 
 def test_a_view_ends_with_its_block_whatever_happens(path: Path, store: SqliteBackend) -> None:

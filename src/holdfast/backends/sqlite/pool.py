@@ -1,7 +1,9 @@
 """Connections shared by the threads of a process: one user at a time each, and none open while the process forks.
 
 An operation takes a connection and gives it back; the one given back last is taken first, because its cache is warm. No
-thread owns any, so a thread that dies leaves none behind.
+thread owns any, so a thread that dies leaves none behind. Nor does one that Ctrl-C ends before it could give its own
+back, as it may between any two calls: nobody else holds on to that, so that it is closed, and its view of the store with
+it, which would otherwise keep the log from being emptied.
 
 SQLite keeps its locks and its shared memory per process. A child that inherited an open connection would believe in
 locks that it does not have. So a fork waits until the other threads have given back theirs, and closes all of them;
@@ -14,6 +16,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from weakref import WeakKeyDictionary
 
 import apsw
 
@@ -55,8 +58,8 @@ class Pool:
         self._changed = threading.Condition()
         # Each with the identity of the file it was opened on.
         self._idle: list[tuple[apsw.Connection, object]] = []
-        # The same, after the thread that has it.
-        self._taken: dict[apsw.Connection, tuple[int, object]] = {}
+        # The same, after the thread that has it. Weakly: see above.
+        self._taken: WeakKeyDictionary[apsw.Connection, tuple[int, object]] = WeakKeyDictionary()
         self._closed = False
         self._forking = False
 
@@ -116,7 +119,7 @@ class Pool:
             left = deadline - time.monotonic()
             if left <= 0 or not self._changed.wait(left):
                 break
-        for connection in self._taken:
+        for connection in list(self._taken):
             _close_taken(connection)
         self._taken.clear()
         self._close_idle()
