@@ -64,9 +64,9 @@ class RunCutter:
         # The items since the last cut, what they weigh, and how many there are beside those that stand for them.
         self._held: list[Item] = []
         self._weight = self._more = 0
-        # In full runs without a note, what was not written to stands literally.
-        self._is_plain = not container._marks & EXACT and not any(node.notes)
         self._at_once = 1
+        self._is_odd = False
+        """Whether something was found that is not encoded together with others."""
 
     def begin(self, group: int, start: int, edit: int) -> Iterator[Item]:
         """See `recutting.Cutter`."""
@@ -76,7 +76,10 @@ class RunCutter:
         closed = max(start, min(stop, self._closed + shift))
         self._pair_at = self._pairs(start)
         runs = self._node.levels[0]
-        if self._is_plain and group < len(runs.widths):
+        # In full runs without a note, what was not written to stands literally. Who adds to the end need not ask.
+        if group < len(runs.widths) and not (
+            self._is_odd or self._container._marks & EXACT or any(self._node.notes)
+        ):
             self._at_once = worth_at_once(runs.widths[group], runs.entries[group].size)
         self._held = [*self._bulk(group, start, closed, shift), *self._remembered(closed, stop, shift)]
         self._weight = sum([item.weight for item in self._held])
@@ -115,7 +118,7 @@ class RunCutter:
         encoded = self._encoder.packer.pack_each(values)
         if names is None or encoded is None or len(max(encoded, key=len)) > self._cuts.item_limit:
             # The last where something went behind the back of the document.
-            self._is_plain, self._at_once = False, 1
+            self._is_odd, self._at_once = True, 1
             return []
         parts, numbers = literals(encoded, names)
         end = self._cuts.first_end(numbers, list(map(len, parts)), self._weight)

@@ -2,8 +2,8 @@
 
 An operation takes a connection and gives it back; the one given back last is taken first, because its cache is warm. No
 thread owns any, so a thread that dies leaves none behind. Nor does one that Ctrl-C ends before it could give its own
-back, as it may between any two calls: nobody else holds on to that, so that it is closed, and its view of the store with
-it, which would otherwise keep the log from being emptied.
+back, as it may between any two calls: nobody else holds on to that, so that it is closed, and with it its view of the
+store, which would otherwise keep the log from being emptied.
 
 SQLite keeps its locks and its shared memory per process. A child that inherited an open connection would believe in
 locks that it does not have. So a fork waits until the other threads have given back theirs, and closes all of them;
