@@ -21,6 +21,8 @@ from bench.timing import Sample, summary, timed
 from bench.workloads import Workload
 
 _BLOCKS = 20
+_LATE = 25
+"""Saves at the end of a run that count at least: of fewer, one collection of garbage would move the median."""
 _LOADS = 9
 _IN_A_ROW = 20
 _ROWS = 3
@@ -50,7 +52,7 @@ def run(workload: Workload, entries: list[Entry], folder: Path, *, listing: int 
     present = {each.name: each.make(folder) for each in entries if each.kind.missing() is None}
     try:
         for name, samples in _saves(workload, present).items():
-            late = samples[-max(1, len(samples) // 10) :]
+            late = samples[-max(_LATE, len(samples) // 10) :]
             results["contenders"][name]["save"] = summary(late)
             results["contenders"][name]["save_all"] = summary(samples)
         for name, contender in present.items():
