@@ -1,7 +1,8 @@
 """The runs of one container of a document: which items are encoded again, and where they are cut.
 
-Items that stand in a run with something that changed are encoded from the values as they are now. Those of the run at
-the end are remembered one by one, so that adding to a list, or changing a value of a small dict, encodes nothing else.
+Items that stand in a run with something that changed are encoded from the values as they are now: those before it in
+one go, those behind it some at once where they are small, to see where the run ends. Those of the run at the end are
+remembered one by one, so that adding to a list, or changing a value of a small dict, encodes nothing else.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
 The tree is a function of the encoded state alone. What the memo of the last save adds is speed: as many items as a run
 had are encoded in one go, and where the bytes have the fingerprint of that run, it is taken over. What lies between is
-encoded and looked at item by item. A state that was large before is so never encoded as a whole: its bytes stay in the
-processor's cache until they are done with, which takes less time than one long call.
+encoded and looked at item by item, or some items at once where they are small. A state that was large before is so
+never encoded as a whole: its bytes stay in the processor's cache until they are done with, which takes less time than
+one long call.
 """
 
 from __future__ import annotations
