@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import os
+import random
 import resource
 import sys
 import threading
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,7 +18,7 @@ from hypothesis import strategies as st
 
 from holdfast import ErrorCode, IntegrityError
 from holdfast.objects import compression
-from holdfast.objects.compression import RAW, ZSTD, compress, expand
+from holdfast.objects.compression import LZ4, RAW, ZSTD, compress, expand
 
 
 def damaged(codec: int, data: bytes, size: int) -> IntegrityError:
@@ -25,16 +28,32 @@ def damaged(codec: int, data: bytes, size: int) -> IntegrityError:
     return caught.value
 
 
-@given(st.one_of(st.binary(max_size=300), st.binary(max_size=5).map(lambda data: data * 200)))
-def test_what_goes_in_comes_out(data):
-    codec, packed = compress(data)
+def words(size: int, seed: int = 1) -> bytes:
+    """Text as it stands in a run of messages."""
+    chosen = random.Random(seed)
+    some = [base64.b32encode(chosen.randbytes(chosen.randrange(2, 9))) for _ in range(200)]
+    return b" ".join(chosen.choices(some, k=size))[:size]
+
+
+@given(
+    st.one_of(
+        st.binary(max_size=300),
+        st.binary(max_size=5).map(lambda data: data * 200),
+        st.binary(min_size=1, max_size=40).map(lambda data: data * 2000),
+        st.tuples(st.integers(4000, 70_000), st.integers()).map(lambda given: words(*given)),
+    ),
+    st.booleans(),
+)
+def test_what_goes_in_comes_out(data, quickly):
+    codec, packed = compress(data, quickly=quickly)
     assert len(packed) <= len(data)
     assert expand(codec, packed, len(data)) == data
 
 
 def test_what_does_not_get_smaller_stays_raw():
-    for data in (b"", b"x" * 10, os.urandom(5000)):
-        assert compress(data) == (RAW, data)
+    for data in (b"", b"x" * 10, os.urandom(1000), os.urandom(5000)):
+        for quickly in (False, True):
+            assert compress(data, quickly=quickly) == (RAW, data)
 
 
 def test_text_gets_smaller():
@@ -44,38 +63,71 @@ def test_text_gets_smaller():
     assert len(packed) < len(data) / 10
 
 
+def test_what_is_read_most_is_packed_to_be_expanded_fast():
+    assert compress(words(4095))[0] == ZSTD
+    assert compress(words(4096))[0] == LZ4
+    codec, packed = compress(words(16_384), quickly=True)
+    assert codec == LZ4
+    assert len(packed) > len(compress(words(16_384))[1])
+
+
+def test_a_large_chunk_that_was_packed_with_zstd_is_read():
+    data = words(16_384)
+    assert expand(ZSTD, zstandard.ZstdCompressor().compress(data), len(data)) == data
+
+
+def test_where_nothing_comes_again_it_is_packed_by_how_often_bytes_occur():
+    chosen = random.Random(1)
+    image = base64.b64encode(chosen.randbytes(12_000))
+    numbers = "".join([f"{chosen.randrange(10**9)}," for _ in range(1600)]).encode()
+    for data, most in ((image, 0.77), (numbers, 0.5)):
+        codec, packed = compress(data)
+        assert codec == ZSTD
+        assert len(packed) < most * len(data)
+
+
 @given(st.binary(max_size=200), st.integers(0, 400))
 def test_bytes_that_are_no_frame_are_damage(data, size):
     if data[:4] != b"\x28\xb5\x2f\xfd":
         damaged(ZSTD, data, size)
 
 
-@given(st.data())
-def test_a_changed_frame_is_damage_or_has_the_size_that_was_asked_for(data):
-    plain = b"hello world, " * 40
-    packed = bytearray(compress(plain)[1])
+@given(st.binary(max_size=200), st.integers(0, 1 << 16))
+def test_bytes_that_lz4_did_not_make_are_damage_or_have_the_size_that_was_asked_for(data, size):
+    try:
+        back = expand(LZ4, data, size)
+    except IntegrityError:
+        return
+    assert len(back) == size
+
+
+@pytest.mark.parametrize("plain", [b"hello world, " * 40, words(5000)], ids=["zstd", "lz4"])
+@given(data=st.data())
+def test_a_changed_frame_is_damage_or_has_the_size_that_was_asked_for(plain, data):
+    codec, made = compress(plain)
+    packed = bytearray(made)
     position = data.draw(st.integers(0, len(packed) - 1))
     packed[position] ^= 1 << data.draw(st.integers(0, 7))
     try:
-        back = expand(ZSTD, bytes(packed), len(plain))
+        back = expand(codec, bytes(packed), len(plain))
     except IntegrityError:
         return
     assert len(back) == len(plain)
 
 
 def test_a_wrong_size_is_damage():
-    data = b"abc" * 100
-    codec, packed = compress(data)
-    for size in (0, len(data) - 1, len(data) + 1, 1 << 40):
-        damaged(codec, packed, size)
-        damaged(RAW, data, size)
+    for data in (b"abc" * 100, words(5000)):
+        codec, packed = compress(data)
+        for size in (0, len(data) - 1, len(data) + 1, 1 << 28, 1 << 40):
+            damaged(codec, packed, size)
+            damaged(RAW, data, size)
 
 
 def test_bytes_after_the_frame_are_damage():
-    data = b"abc" * 100
-    packed = compress(data)[1]
-    damaged(ZSTD, packed + b"x", len(data))
-    damaged(ZSTD, packed + packed, 2 * len(data))
+    for data in (b"abc" * 100, words(5000)):
+        codec, packed = compress(data)
+        damaged(codec, packed + b"x", len(data))
+        damaged(codec, packed + packed, 2 * len(data))
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
@@ -84,11 +136,23 @@ def test_a_frame_that_unfolds_to_more_than_was_stored_is_damage_and_takes_no_mem
     making = zstandard.ZstdCompressor(level=1).compressobj(size=size)
     bomb = b"".join(making.compress(b"\0" * (1 << 20)) for _ in range(size >> 20)) + making.flush()
     assert len(bomb) < 100_000
+    with little_memory():
+        damaged(ZSTD, bomb, 1000)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_a_few_bytes_that_say_they_were_many_take_no_memory():
+    with little_memory():
+        damaged(LZ4, b"\x1f" + b"\xff" * 300, compression.MAX_CHUNK_BYTES)
+
+
+@contextmanager
+def little_memory():
     limits = resource.getrlimit(resource.RLIMIT_AS)
     in_use = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (in_use + (128 << 20), limits[1]))
     try:
-        damaged(ZSTD, bomb, 1000)
+        yield
     finally:
         resource.setrlimit(resource.RLIMIT_AS, limits)
 

@@ -27,7 +27,7 @@ from holdfast.record import Record
 
 Connection = psycopg.Connection[Row]
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Of the tables and functions that this code is written for: the number of the last migration."""
 
 _PARTS = resources.files("holdfast.backends.postgres")

@@ -180,7 +180,7 @@ $$;
 CREATE FUNCTION enter(version integer, OUT now bigint, OUT watched boolean) LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM pg_advisory_xact_lock_shared(l.class, l.object) FROM writers_lock() AS l;
-    IF version <> 2 THEN
+    IF version <> 3 THEN
         RAISE EXCEPTION 'the store has been upgraded' USING ERRCODE = 'HF426';
     END IF;
     SELECT e.value, w.value > extract(epoch FROM clock_timestamp()) INTO STRICT now, watched
