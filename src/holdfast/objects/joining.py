@@ -3,12 +3,14 @@
 Every chunk is checked against its hash, and every part against the size its parent says it has, before anything is
 put together: bytes made for the purpose cannot make a small store unfold into an endless state.
 
-The sizes say where each part goes before it is there. So a store is asked for the next chunks first, and while it is at
-it, those that it gave before are put in their places, one at a time.
+The sizes say where each part goes before it is there, so they can come in any order. A store is asked for nodes first,
+and for leaves behind them; when the nodes are there, for what they name, and while it is at that the leaves that came
+are put in their places, one at a time.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from itertools import islice
 from operator import itemgetter
@@ -30,6 +32,8 @@ _MAX_ROUNDS: Final = 200
 _AT_ONCE: Final = 256
 """Chunks that are asked for together: one trip to a server for a few megabytes, and no more than that is held while it
 is expanded."""
+_UNDER_WAY: Final = 2
+"""Questions that are asked before the first of them is looked at."""
 
 
 class _Ref(Record):
@@ -155,26 +159,20 @@ class _Placing:
     def __init__(self, node: Node, read: Read, put: Put) -> None:
         self._read = read
         self._put = put
-        self._gaps: _Gaps = {}
+        self._nodes: _Gaps = {}
+        self._leaves: _Gaps = {}
         self._size = node.size
         self._parts = 0
         self._place(_parts_of(node), 0, 0)
 
     def run(self) -> None:
         """Fetch until nothing is left to fetch."""
-        leaves: _Gaps = {}
-        earlier: Mapping[ChunkHash, bytes] = {}
-        while self._gaps or leaves:
-            gaps = self._next()
-            found = self._read(list(dict.fromkeys([name for name, _ in gaps]))) if gaps else {}
-            self._fill(leaves, earlier)
-            # What lies under an index is asked for next, so it is opened at once. Leaves can wait until that is asked.
-            self._fill({key: some for key, some in gaps.items() if key[1]}, found)
-            leaves, earlier = {key: some for key, some in gaps.items() if not key[1]}, found
-
-    def _next(self) -> _Gaps:
-        # All places of each: a chunk that is in a state over and over is read once.
-        return {key: self._gaps.pop(key) for key in list(islice(self._gaps, _AT_ONCE))}
+        asked: deque[tuple[_Gaps, Mapping[ChunkHash, bytes]]] = deque()
+        while self._nodes or self._leaves or asked:
+            while len(asked) < _UNDER_WAY and (self._nodes or self._leaves):
+                gaps = _some(self._nodes or self._leaves)
+                asked.append((gaps, self._read(list(dict.fromkeys([name for name, _ in gaps])))))
+            self._fill(*asked.popleft())
 
     def _fill(self, gaps: _Gaps, found: Mapping[ChunkHash, bytes]) -> None:
         for (name, _), some in gaps.items():
@@ -196,11 +194,17 @@ class _Placing:
         for piece in pieces:
             if isinstance(piece, _Ref):
                 key = (piece.entry.hash, piece.level)
-                self._gaps.setdefault(key, []).append((at, steps + 1, piece))
+                gaps = self._nodes if piece.level else self._leaves
+                gaps.setdefault(key, []).append((at, steps + 1, piece))
                 at += piece.entry.size
             else:
                 self._put(at, piece)
                 at += len(piece)
+
+
+def _some(gaps: _Gaps) -> _Gaps:
+    """Some of them, which are taken out. All places of each: a chunk that is in a state over and over is read once."""
+    return {key: gaps.pop(key) for key in list(islice(gaps, _AT_ONCE))}
 
 
 def _opened(ref: _Ref, chunk: bytes) -> list[_Piece]:

@@ -30,7 +30,6 @@ from holdfast.backends.postgres.asking import (  # noqa: E402
 from holdfast.backends.postgres.chunks import ChunkQuestion  # noqa: E402
 from holdfast.backends.postgres.connecting import Connected  # noqa: E402
 from holdfast.backends.postgres.errors import is_lost  # noqa: E402
-from holdfast.backends.postgres.read import AskedChunks  # noqa: E402
 from holdfast.errors import BackendError, HoldfastError, IntegrityError  # noqa: E402
 from holdfast.storage.records import ChunkHash, Query  # noqa: E402
 from holdfast.testing.rows import START, batch, chunk, row, save  # noqa: E402
@@ -179,17 +178,6 @@ def test_an_answer_that_never_came_is_an_error_each_time_it_is_looked_at(
         assert len(reader.chunks(names)) == 3
 
 
-def test_an_answer_that_was_interrupted_is_not_waited_for_again() -> None:
-    def interrupted() -> Any:
-        raise KeyboardInterrupt
-
-    asked = AskedChunks(interrupted, "postgresql://somewhere")
-    with pytest.raises(KeyboardInterrupt):
-        asked.take()
-    with pytest.raises(HoldfastError, match="not waited for"):
-        asked.take()
-
-
 def test_what_was_never_asked_has_no_answer(store: PostgresBackend) -> None:
     with store._pool.connection() as connection, pytest.raises(psycopg.OperationalError):
         received(connection)
@@ -253,7 +241,7 @@ def test_a_view_that_is_interrupted_while_it_is_left_gives_its_connection_back(
         reader = view.__enter__()
         reader.session("a")
         with monkeypatch.context() as patch:
-            patch.setattr(ChunkQuestion, "answer", interrupted)
+            patch.setattr(ChunkQuestion, "receive", interrupted)
             reader.chunks(names)
             with pytest.raises(KeyboardInterrupt):
                 view.__exit__(None, None, None)

@@ -135,13 +135,22 @@ def events_of(state: Any) -> tuple[list[tuple[str, int]], int]:
     return events, len(chunks)
 
 
-def test_the_next_chunks_are_asked_for_before_the_leaves_at_hand_are_opened():
+def test_a_store_has_something_to_do_while_leaves_are_opened():
     events, count = events_of({"log": [{"id": n, "text": f"{n:064}"} for n in range(60_000)]})
     assert events[:2] == [("ask", 1), ("look", 1)]
-    # The second answer has indexes and leaves: the third question needs nothing but the indexes.
-    third = events.index(("ask", 3))
-    assert 0 < events[:third].count(("look", 2)) < events.count(("look", 2))
+    # Nodes first, and leaves behind them; with the nodes at hand, what they name, before the leaves are opened.
+    order = [("ask", 2), ("ask", 3), ("look", 2), ("ask", 4), ("look", 3)]
+    assert sorted(order, key=events.index) == order
     assert sum(kind == "look" for kind, _ in events) == count
+
+
+def test_no_more_is_asked_for_ahead_than_can_be_held():
+    events, _ = events_of({"log": [{"id": n, "text": f"{n:064}"} for n in range(300_000)]})
+    assert ("ask", 6) in events
+    asked, looked = 0, 0
+    for kind, number in events:
+        asked, looked = (number, looked) if kind == "ask" else (asked, number)
+        assert asked - looked <= 2
 
 
 def test_a_chunk_that_is_in_a_state_many_times_is_looked_at_once_for_each_question():

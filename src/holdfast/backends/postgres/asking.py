@@ -292,6 +292,54 @@ def _until_committed(pgconn: pq.abc.PGconn, count: int) -> PQGen[list[pq.abc.PGr
     raise psycopg.OperationalError("the server did not say that the transaction has ended")
 
 
+def line_up(connection: Connected, statement: Statement, values: Sequence[Value]) -> int:
+    """Ask behind what is under way, as far as that goes without waiting; the number to take the answer by.
+
+    Until all that was asked so is answered, nothing can be asked on the connection in another way.
+
+    Raises:
+        psycopg.Error: The connection is lost.
+    """
+    pgconn = connection.pgconn
+    try:
+        if connection.asked == connection.answered:
+            pgconn.enter_pipeline_mode()
+        connection.asked += 1
+        statement.put(connection, values)
+        # After each: where one is refused, the others are still answered, and be it that the transaction is over.
+        pgconn.pipeline_sync()
+        pgconn.flush()
+    except BaseException:
+        # Nobody knows what was sent.
+        connection.close()
+        raise
+    return connection.asked
+
+
+def next_answer(connection: Connected, number: int) -> pq.abc.PGresult:
+    """The answer to what `line_up` gave this number, of which it is the turn.
+
+    Raises:
+        psycopg.Error: The server refuses, or is gone.
+    """
+    pgconn = connection.pgconn
+    if number != connection.answered + 1:
+        # Ctrl-C in the wait for the one before: as below.
+        connection.close()
+        raise psycopg.OperationalError("an answer was not waited for")
+    try:
+        (result,) = connection.wait(_answers(pgconn, 1))
+        connection.answered = number
+        if number == connection.asked:
+            pgconn.exit_pipeline_mode()
+    except BaseException:
+        # The next answer would be taken for another one.
+        connection.close()
+        raise
+    _check(result)
+    return result
+
+
 def leave_commit(connection: Connected) -> None:
     """End a transaction that only read, without waiting for the answer: that is for whoever takes the connection next.
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from holdfast.backends.chunk_rows import MAX_DEPTH, PackedChunk, ReadChunks
-from holdfast.backends.postgres.asking import Statement, array_of, received, rows_in
+from holdfast.backends.postgres.asking import Statement, array_of, line_up, next_answer, rows_in
 from holdfast.backends.postgres.connecting import Connected
 from holdfast.backends.preparing import depth_of
 from holdfast.backends.recent import RecentChunks
@@ -31,14 +31,15 @@ _SELECT_ALONE = Statement(
     of_views=True,
 )
 # All that the chunks stand on, each row once. One level more than there may be shows that there are too many.
-_WITH_BASES = (
+_SELECT_WITH_BASES = Statement(
+    "chunks",
     "WITH RECURSIVE chain (number, base, level) AS ("  # noqa: S608 - constants
-    "SELECT number, base, 0 FROM chunks WHERE hash = {names} UNION "
+    "SELECT number, base, 0 FROM chunks WHERE hash = ANY (%a) UNION "
     "SELECT c.number, c.base, w.level + 1 FROM chain AS w JOIN chunks AS c ON c.number = w.base "
     f"WHERE w.level <= {MAX_DEPTH}) "
-    f"SELECT {_FIELDS} FROM chunks AS c WHERE c.number = ANY (ARRAY(SELECT number FROM chain))"
+    f"SELECT {_FIELDS} FROM chunks AS c WHERE c.number = ANY (ARRAY(SELECT number FROM chain))",
+    of_views=True,
 )
-_SELECT = Statement("chunks", _WITH_BASES.format(names="ANY (%a)"), of_views=True)
 # The same for one chunk. Carrying the fields along takes one look into the table less to plan, and copies no large
 # values: those stay where they are until they are sent. With many chunks it takes longer.
 _CHAIN = (
@@ -46,6 +47,7 @@ _CHAIN = (
     f"SELECT {_FIELDS}, w.level + 1 FROM chain AS w JOIN chunks AS c ON c.number = w.base "
     f"WHERE w.level <= {MAX_DEPTH}) SELECT number, hash, codec, size_bytes, base, depth, data FROM chain"
 )
+_SELECT_ONE = Statement("chunk", _CHAIN.format(name="%b"), of_views=True)
 _PUT = (
     "SELECT put_chunks(%b::bytea[], %b::smallint[], %b::bigint[], %b::bytea[], %b::bytea[], %b::smallint[], "
     "%b::bytea[], %s)"
@@ -129,39 +131,53 @@ def read_chunks(connection: Connected, names: Iterable[ChunkHash]) -> dict[Chunk
     found: dict[ChunkHash, bytes] = {}
     for start in range(0, len(wanted), AT_ONCE):
         question = ChunkQuestion(wanted[start : start + AT_ONCE])
-        question.send(connection)
-        found.update(question.answer(connection))
+        question.ask(connection)
+        chains, left = question.chains()
+        if left:
+            more = ChunkQuestion(left, with_bases=True)
+            more.ask(connection)
+            chains.update(more.chains()[0])
+        found.update(ReadChunks(chains))
     return found
 
 
 class ChunkQuestion:
-    """Some chunks that the server is asked for, and what it says: between the two its asker can do something else."""
+    """Some chunks that the server is asked for, and what it says: between the two its asker can do something else.
 
-    __slots__ = ("_statement", "_wanted")
+    Args:
+        wanted: Their names.
+        with_bases: Whether to ask for all that they stand on, too. Nearly all stand alone. One that is read alone is
+            most often a root, which most often stands on others.
+    """
 
-    def __init__(self, wanted: Sequence[ChunkHash]) -> None:
+    __slots__ = ("_number", "_statement", "_wanted", "rows")
+
+    def __init__(self, wanted: Sequence[ChunkHash], *, with_bases: bool = False) -> None:
         self._wanted = wanted
-        # One that is read alone is most often a root, which most often stands on others.
-        self._statement = _SELECT if len(wanted) == 1 else _SELECT_ALONE
+        several = _SELECT_WITH_BASES if with_bases else _SELECT_ALONE
+        self._statement = _SELECT_ONE if len(wanted) == 1 else several
+        self._number = 0
+        self.rows: list[Row] | None = None
+        """The answer, if there is one."""
+
+    def ask(self, connection: Connected) -> None:
+        """Ask, and wait for the answer."""
+        self.send(connection)
+        self.receive(connection)
 
     def send(self, connection: Connected) -> None:
-        """Ask. Nothing else can be asked on that connection before the answer was taken."""
-        self._statement.send(connection, [array_of(self._wanted)])
+        """Ask, behind what is under way on that connection."""
+        names = self._wanted[0] if self._statement is _SELECT_ONE else array_of(self._wanted)
+        self._number = line_up(connection, self._statement, [names])
 
-    def answer(self, connection: Connected) -> ReadChunks:
-        """Those of the chunks that are there."""
+    def receive(self, connection: Connected) -> None:
+        """Take the answer, which is the next one to come on that connection."""
+        self.rows = rows_in(connection, next_answer(connection, self._number))
+
+    def chains(self) -> tuple[dict[ChunkHash, Sequence[Row]], list[ChunkHash]]:
+        """Those of the chunks that are there; and those of which more than was asked for is needed."""
+        found = chains_in(self.rows or ())
         chains: dict[ChunkHash, Sequence[Row]] = {}
-        left = self._take(connection, chains)
-        if left:
-            more = ChunkQuestion(left)
-            more._statement = _SELECT
-            more.send(connection)
-            more._take(connection, chains)
-        return ReadChunks(chains)
-
-    def _take(self, connection: Connected, chains: dict[ChunkHash, Sequence[Row]]) -> list[ChunkHash]:
-        """Add to `chains` what the server says; those chunks that stand on rows which the statement leaves out."""
-        found = chains_in(rows_in(connection, received(connection)))
         left: list[ChunkHash] = []
         for name in self._wanted:
             if name in found:
@@ -170,7 +186,7 @@ class ChunkQuestion:
                     left.append(name)
                 else:
                     chains[name] = chain
-        return left
+        return chains, left
 
 
 def chains_in(rows: Iterable[Row]) -> dict[ChunkHash, Sequence[Row]]:

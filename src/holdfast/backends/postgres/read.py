@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Any, Final, TypeVar
 
 import psycopg
@@ -23,13 +22,14 @@ from holdfast.backends.header import check_header
 from holdfast.backends.matching import metadata_matches, normalized
 from holdfast.backends.postgres.ahead import FEW_BRANCHES, about_branch
 from holdfast.backends.postgres.asking import NOT_KEPT, ask_together
-from holdfast.backends.postgres.chunks import AT_ONCE, ChunkQuestion, chains_in, present_among, read_chunks
+from holdfast.backends.postgres.chunks import AT_ONCE, chains_in, present_among, read_chunks
 from holdfast.backends.postgres.connecting import Connected
 from holdfast.backends.postgres.errors import is_lost, is_retryable, translated, view_ended
 from holdfast.backends.postgres.query import to_sql
+from holdfast.backends.postgres.under_way import ChunksUnderWay
 from holdfast.backends.postgres.write import check_checkpoint
 from holdfast.backends.rows import Row
-from holdfast.errors import ErrorCode, HoldfastError, StateError
+from holdfast.errors import ErrorCode, StateError
 from holdfast.record import Record
 from holdfast.storage.copying import Adopted
 from holdfast.storage.records import (
@@ -107,7 +107,7 @@ class PostgresReader:
         self._reopen = reopen
         self._branches: dict[str, dict[str, Row] | None] = {}
         self._ahead: dict[bytes, Row] = {}
-        self._asked: AskedChunks | None = None
+        self._under_way = ChunksUnderWay(self._ask_now, url)
         self._root: dict[ChunkHash, Sequence[Row]] = {}
         if ahead is not None:
             self._branches[ahead.session] = self._known(ahead.branches, ahead.checkpoint)
@@ -116,8 +116,8 @@ class PostgresReader:
     def leave(self) -> None:
         """End the use of the connection, which goes to somebody else."""
         # A connection whose answer cannot be taken is closed by who gets it; who looks at that answer is told.
-        with suppress(HoldfastError, psycopg.Error):
-            self._take_answer()
+        with suppress(psycopg.Error):
+            self._under_way.settle()
         self._connected = self._reopen = None
         self._root.clear()
         self._branches.clear()
@@ -202,10 +202,7 @@ class PostgresReader:
         if self._reopen is not None or len(wanted) > AT_ONCE:
             # Before the first answer there may have to be another connection, and many are asked for in turn.
             return self._ask(lambda connection: read_chunks(connection, wanted))
-        question = ChunkQuestion(wanted)
-        self._ask(question.send)
-        self._asked = AskedChunks(partial(self._ask_now, question.answer), self._url)
-        return self._asked
+        return self._under_way.ask(wanted)
 
     def present(self, hashes: Iterable[ChunkHash]) -> set[ChunkHash]:
         """Those of the chunks that are there."""
@@ -268,14 +265,9 @@ class PostgresReader:
         return self._ask(lambda connection: connection.execute(sql, parameters, binary=True).fetchall())
 
     def _ask(self, question: Callable[[Connected], T]) -> T:
-        # A connection takes one question at a time.
-        self._take_answer()
+        # Answers come in the order of the questions.
+        self._under_way.receive()
         return self._ask_now(question)
-
-    def _take_answer(self) -> None:
-        asked, self._asked = self._asked, None
-        if asked is not None:
-            asked.take()
 
     def _ask_now(self, question: Callable[[Connected], T]) -> T:
         if self._connected is None:
@@ -321,52 +313,6 @@ class ReadAhead(Record):
     branches: list[Row]
     checkpoint: list[Row]
     root: list[Row]
-
-
-class AskedChunks(Mapping[ChunkHash, bytes]):
-    """Chunks that were asked for. The answer is taken when the first of them is looked at, or something else is asked.
-
-    Who asks for the next chunks before looking at the last ones need not wait for the server: see `objects/joining.py`.
-    """
-
-    __slots__ = ("_answer", "_found", "_is_taken", "_url")
-
-    def __init__(self, answer: Callable[[], Mapping[ChunkHash, bytes]], url: str) -> None:
-        self._answer = answer
-        self._url = url
-        self._is_taken = False
-        self._found: Mapping[ChunkHash, bytes] | HoldfastError | None = None
-
-    def take(self) -> Mapping[ChunkHash, bytes]:
-        """Take the answer.
-
-        Raises:
-            HoldfastError: There was none.
-        """
-        if not self._is_taken:
-            # Once, whatever comes of it: what the connection says next would be the answer to something else.
-            self._is_taken = True
-            try:
-                self._found = self._answer()
-            except HoldfastError as error:
-                self._found = error
-        if self._found is None:
-            raise view_ended(self._url, "an answer was not waited for")
-        if isinstance(self._found, HoldfastError):
-            raise self._found
-        return self._found
-
-    def __getitem__(self, name: ChunkHash) -> bytes:
-        return self.take()[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.take()
-
-    def __iter__(self) -> Iterator[ChunkHash]:
-        return iter(self.take())
-
-    def __len__(self) -> int:
-        return len(self.take())
 
 
 def can_be_kept(text: str) -> bool:

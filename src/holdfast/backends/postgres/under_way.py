@@ -1,0 +1,155 @@
+"""Chunks that the server is asked for, some questions after the other, without waiting for the answers in between.
+
+Who puts a state together asks for the nodes that name further chunks and, behind them, for chunks that hold nothing but
+data. When the nodes are there it asks for what they name, while the server is still at the second answer. So the server
+always has something to do, and what has come is expanded meanwhile (`objects/joining.py`).
+
+Answers come in the order of the questions. Each is taken from the connection when somebody looks at it, or at a later
+one, or when something else is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Final, TypeVar
+
+from holdfast.backends.chunk_rows import ReadChunks
+from holdfast.backends.postgres.chunks import ChunkQuestion
+from holdfast.backends.postgres.connecting import Connected
+from holdfast.backends.postgres.errors import view_ended
+from holdfast.backends.rows import Row
+from holdfast.errors import HoldfastError
+from holdfast.storage.records import ChunkHash
+
+T = TypeVar("T")
+_Ask = Callable[[Callable[[Connected], T]], T]
+
+_MOST: Final = 2
+"""Questions in a row. What was asked for and not looked at is held in memory."""
+
+
+class ChunksUnderWay:
+    """The questions of one view, in their order.
+
+    Args:
+        ask: Asks something on the connection of the view.
+        url: The name of the store, for errors.
+    """
+
+    __slots__ = ("_ask", "_line", "_url")
+
+    def __init__(self, ask: _Ask[None], url: str) -> None:
+        self._ask = ask
+        self._url = url
+        # By the questions: two mappings are equal where their chunks are.
+        self._line: dict[ChunkQuestion, AskedChunks] = {}
+
+    def ask(self, wanted: Sequence[ChunkHash]) -> AskedChunks:
+        """Ask for chunks, and do not wait for them."""
+        while len(self._line) >= _MOST:
+            self._settle_first()
+        asked = AskedChunks(ChunkQuestion(wanted), self)
+        self._ask(asked.question.send)
+        self._line[asked.question] = asked
+        return asked
+
+    def receive(self) -> None:
+        """Take what is under way from the connection: something else is going to be asked there."""
+        for each in self._line.values():
+            self._receive(each)
+
+    def settle(self) -> None:
+        """Have all that was asked for: the connection goes to somebody else."""
+        while self._line:
+            self._settle_first()
+
+    def found(self, asked: AskedChunks) -> Mapping[ChunkHash, bytes]:
+        """What the server said to one of the questions.
+
+        Raises:
+            HoldfastError: It said nothing.
+        """
+        try:
+            for each in self._line.values():
+                self._receive(each)
+                if each is asked:
+                    break
+            return ReadChunks(self._chains(asked))
+        finally:
+            # Whatever came of it: nobody asks for that again.
+            self._line.pop(asked.question, None)
+
+    def _settle_first(self) -> None:
+        next(iter(self._line.values())).settle()
+
+    def _chains(self, asked: AskedChunks) -> dict[ChunkHash, Sequence[Row]]:
+        if asked.error is not None:
+            raise asked.error
+        if asked.question.rows is None:
+            raise view_ended(self._url, "an answer was not waited for")
+        chains, left = asked.question.chains()
+        if left:
+            self.receive()
+            more = ChunkQuestion(left, with_bases=True)
+            self._ask(more.ask)
+            chains.update(more.chains()[0])
+        return chains
+
+    def _receive(self, asked: AskedChunks) -> None:
+        if asked.is_received:
+            return
+        # Once, whatever comes of it: what the connection says next is the answer to something else.
+        asked.is_received = True
+        try:
+            self._ask(asked.question.receive)
+        except HoldfastError as error:
+            # For whoever looks at these chunks; who asks for something else is told by that.
+            asked.error = error
+
+
+class AskedChunks(Mapping[ChunkHash, bytes]):
+    """Chunks that were asked for. Looking at them waits for the answer."""
+
+    __slots__ = ("_found", "_line", "error", "is_received", "question")
+
+    def __init__(self, question: ChunkQuestion, line: ChunksUnderWay) -> None:
+        self.question = question
+        self._line = line
+        self._found: Mapping[ChunkHash, bytes] | HoldfastError | None = None
+        self.is_received = False
+        """Whether the answer was taken from the connection, or at least tried to."""
+        self.error: HoldfastError | None = None
+        """Why there is no answer."""
+
+    def take(self) -> Mapping[ChunkHash, bytes]:
+        """The answer.
+
+        Raises:
+            HoldfastError: There is none.
+        """
+        if self._found is None:
+            try:
+                self._found = self._line.found(self)
+            except HoldfastError as error:
+                self._found = error
+        if isinstance(self._found, HoldfastError):
+            raise self._found
+        return self._found
+
+    def settle(self) -> None:
+        """Have the answer, for whoever looks at it: a fault is theirs."""
+        with suppress(HoldfastError):
+            self.take()
+
+    def __getitem__(self, name: ChunkHash) -> bytes:
+        return self.take()[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.take()
+
+    def __iter__(self) -> Iterator[ChunkHash]:
+        return iter(self.take())
+
+    def __len__(self) -> int:
+        return len(self.take())
