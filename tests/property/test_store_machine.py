@@ -326,7 +326,12 @@ class StoreMachine(RemovingRules, LargeStateRules, RuleBasedStateMachine):
         """There and back again, any number of times."""
         real, model = self.writers[writer]
         for verb in verbs:
-            self.both(lambda v=verb: getattr(real, v)(), lambda _, v=verb: getattr(model, v)(), turned_alike)
+            # Where the store refused, the model has to agree that it may have been unsure.
+            self.both(
+                lambda v=verb: getattr(real, v)(),
+                lambda done, v=verb: getattr(model, v)(unsure=done is None),
+                turned_alike,
+            )
             assert real.branch == model.branch
 
     @rule(

@@ -193,15 +193,15 @@ class ModelSession(RemovalFromSession):
         self._end("drop", before)
         return line.shown(head)
 
-    def undo(self) -> tuple[str, ModelCheckpoint | None]:
-        """Take back the newest operation; what it was, and the head of the branch in use."""
-        return self._turn("undo", ErrorCode.NOTHING_TO_UNDO)
+    def undo(self, *, unsure: bool = False) -> tuple[str, ModelCheckpoint | None]:
+        """Take back the newest operation; what it was, and the head of the branch in use. `unsure`: see `Past.turn`."""
+        return self._turn("undo", ErrorCode.NOTHING_TO_UNDO, unsure=unsure)
 
-    def redo(self) -> tuple[str, ModelCheckpoint | None]:
+    def redo(self, *, unsure: bool = False) -> tuple[str, ModelCheckpoint | None]:
         """Take back the newest undo."""
-        return self._turn("redo", ErrorCode.NOTHING_TO_REDO)
+        return self._turn("redo", ErrorCode.NOTHING_TO_REDO, unsure=unsure)
 
-    def _turn(self, verb: str, none: ErrorCode) -> tuple[str, ModelCheckpoint | None]:
+    def _turn(self, verb: str, none: ErrorCode, *, unsure: bool) -> tuple[str, ModelCheckpoint | None]:
         line, past = self.store.lines.get(self.id), self._past()
         if line is None:
             raise refused(NotFoundError, ErrorCode.SESSION_MISSING, self.id)
@@ -210,7 +210,7 @@ class ModelSession(RemovalFromSession):
         if not (past.done if verb == "undo" else past.undone):
             raise refused(NotFoundError, none, self.id)
         heads, current, branch = dict(line.heads), line.current, self.branch
-        step = past.turn(line, verb, self._claimed, self.store.clock())
+        step = past.turn(line, verb, self._claimed, self.store.clock(), unsure=unsure)
         if step.kind == "switch" and branch == current and line.current in line.heads:
             self.branch = line.current
         elif step.kind == "rename" and branch in heads and branch not in line.heads:

@@ -62,12 +62,19 @@ class Past:
             found.append(step)
         return found
 
-    def turn(self, line: Line, verb: str, claim: Callable[[], object], at: int) -> Step:
-        """Reverse the newest operation, or the newest undo; `claim` is called once that is known to be possible."""
+    def turn(
+        self, line: Line, verb: str, claim: Callable[[], object], at: int, *, unsure: bool = False
+    ) -> Step:
+        """Reverse the newest operation, or the newest undo; `claim` is called once that is known to be possible.
+
+        `unsure`: whether to refuse where a store may, because it cannot tell what followed what comes back.
+        """
         stack, other = (self.done, self.undone) if verb == "undo" else (self.undone, self.done)
         step = stack[-1]
         before = snapshot(line)
         reversal = _reversal(line, step)
+        if unsure and _can_be_unsure(line, step):
+            raise _gone()
         claim()
         reversal()
         stack.pop()
@@ -97,7 +104,7 @@ def _reversal(line: Line, step: Step) -> Callable[[], None]:
     was = _was(step)
     back, gone = _back_and_gone(step)
     if any(row.gone for row in line.history if row.id in back):
-        raise NotFoundError("it is gone", code=ErrorCode.UNDO_GONE, hint="the model gives no hints")
+        raise _gone()
     heads = _heads(line, step, back, gone)
     for row in line.kept():
         if row.id not in was and line.link(row)[0] in gone:
@@ -114,6 +121,26 @@ def _reversal(line: Line, step: Step) -> Callable[[], None]:
             line.current = before.current
 
     return reverse
+
+
+def _can_be_unsure(line: Line, step: Step) -> bool:
+    """Whether several rows that are left may have followed one that comes back, as far as a store can tell.
+
+    The model has everything. Of a row whose parent is gone for good, a store knows only how many lay on its way.
+    """
+    back, _ = _back_and_gone(step)
+    gone = {row.id for row in line.history if row.gone}
+    for each in line.history:
+        left = [
+            row
+            for row in line.kept()
+            if row.seq > each.seq
+            and gone.intersection(row.parents[:1])
+            and line.link(row)[0] == line.link(each)[0]
+        ]
+        if each.id in back and (len(left) > 1 or any(row.branch != each.branch for row in left)):
+            return True
+    return False
 
 
 def _was(step: Step) -> dict[str, dict[str, Any]]:
@@ -168,6 +195,10 @@ def _put_back(row: ModelCheckpoint, was: dict[str, Any], after: dict[str, Any]) 
             # Whatever changes a row later is an operation too, and was undone before this one.
             assert getattr(row, name) == after[name]
             setattr(row, name, copy.deepcopy(old))
+
+
+def _gone() -> NotFoundError:
+    return NotFoundError("it is gone", code=ErrorCode.UNDO_GONE, hint="the model gives no hints")
 
 
 def _blocked(why: str) -> ConflictError:
