@@ -17,6 +17,8 @@ from collections.abc import Callable, Generator
 from functools import partial
 from typing import Final
 
+# For its hooks, which have to be registered before those below: the last ones are called first before a fork.
+import holdfast.backends.forking  # noqa: F401
 from holdfast.errors import ConflictError, ErrorCode, HoldfastError, HoldfastWarning
 from holdfast.history.keep import Keep
 from holdfast.storage.ports import Backend
@@ -193,7 +195,7 @@ def _tell(moment: str) -> None:
         getattr(upkeep, moment)()
 
 
-# Windows has no fork, and no hooks for it. Those of the backend were registered earlier, so that they run after these.
+# Windows has no fork, and no hooks for it. Those of the backends were registered earlier, so that they run after these.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=lambda: _tell("before_fork"),

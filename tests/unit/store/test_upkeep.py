@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 import warnings
 
@@ -371,6 +373,27 @@ def test_a_fork_from_another_thread_does_not_wait_for_a_collection(tmp_path, mon
         for n in range(12, 60):
             session.save(state(n), step=n)
         assert session.load() == state(59)
+
+
+def test_a_fork_gives_the_connection_back_first_whatever_was_imported_first():
+    program = (
+        "import os, sys, holdfast.store.upkeep, holdfast.backends.forking as forking\n"
+        "told = []\n"
+        "class Told:\n"
+        "    def __getattr__(self, moment):\n"
+        "        return lambda: told.append((self.name, moment))\n"
+        "upkeep, backend = Told(), Told()\n"
+        "upkeep.name, backend.name = 'upkeep', 'backend'\n"
+        "holdfast.store.upkeep._ALL.add(upkeep)\n"
+        "forking.watch(backend)\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    os._exit(0)\n"
+        "os.waitpid(child, 0)\n"
+        "print(*[name for name, moment in told if moment == 'before_fork'])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["upkeep", "backend"]
 
 
 def test_closing_ends_a_collection_that_is_under_way(store, monkeypatch):
