@@ -19,6 +19,15 @@ def plain(checkpoint):
     return {name: value for name, value in checkpoint.to_dict().items() if name not in ONLY_REAL}
 
 
+def telling(said, operation):
+    """Do something, and add the code of the error to a list if it is refused."""
+    try:
+        return operation()
+    except HoldfastError as error:
+        said.append(error.code)
+        raise
+
+
 def turned_alike(done, wanted):
     """Compare what an undo or redo returned."""
     kind, head = wanted

@@ -25,7 +25,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from tests.property.long_runs import long_runs
-from tests.property.machine_compared import attempt, plain, turned_alike, written_alike
+from tests.property.machine_compared import attempt, plain, telling, turned_alike, written_alike
 from tests.property.machine_inputs import (
     BRANCHES,
     KEYS,
@@ -43,6 +43,7 @@ from tests.property.machine_states import SMALL, LargeStateRules
 import holdfast
 from holdfast.backends.memory import MemoryBackend
 from holdfast.backends.sqlite import SqliteBackend
+from holdfast.errors import ErrorCode
 from holdfast.history.checkpoint import moment
 from holdfast.history.oplog import check_chain
 from holdfast.storage.records import Query
@@ -326,10 +327,11 @@ class StoreMachine(RemovingRules, LargeStateRules, RuleBasedStateMachine):
         """There and back again, any number of times."""
         real, model = self.writers[writer]
         for verb in verbs:
-            # Where the store refused, the model has to agree that it may have been unsure.
+            said: list[ErrorCode] = []
             self.both(
-                lambda v=verb: getattr(real, v)(),
-                lambda done, v=verb: getattr(model, v)(unsure=done is None),
+                lambda v=verb, s=said: telling(s, getattr(real, v)),
+                # Where the store could not tell, the model has to agree.
+                lambda _, v=verb, s=said: getattr(model, v)(unsure=s == [ErrorCode.UNDO_GONE]),
                 turned_alike,
             )
             assert real.branch == model.branch

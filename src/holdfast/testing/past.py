@@ -130,16 +130,13 @@ def _can_be_unsure(line: Line, step: Step) -> bool:
     """
     back, _ = _back_and_gone(step)
     gone = {row.id for row in line.history if row.gone}
+    orphans = [row for row in line.kept() if gone.intersection(row.parents[:1])]
     for each in line.history:
-        left = [
-            row
-            for row in line.kept()
-            if row.seq > each.seq
-            and gone.intersection(row.parents[:1])
-            and line.link(row)[0] == line.link(each)[0]
-        ]
-        if each.id in back and (len(left) > 1 or any(row.branch != each.branch for row in left)):
-            return True
+        if each.id in back:
+            led = line.link(each)[0]
+            left = [row for row in orphans if row.seq > each.seq and line.link(row)[0] == led]
+            if len(left) > 1 or any(row.branch != each.branch for row in left):
+                return True
     return False
 
 
