@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 psycopg = pytest.importorskip("psycopg")
 
-from holdfast.backends.postgres import PostgresBackend, asking  # noqa: E402
+from holdfast.backends.postgres import PostgresBackend, asking, chunks, view  # noqa: E402
 from holdfast.backends.postgres.asking import Statement, line_up, next_answer, rows_in  # noqa: E402
 from holdfast.backends.postgres.chunks import ChunkQuestion  # noqa: E402
 from holdfast.backends.postgres.connecting import Connected  # noqa: E402
@@ -160,6 +161,74 @@ def test_questions_that_are_refused_are_told_to_who_looks_and_the_connection_goe
         reader.session("work")
         assert connected(reader).info.backend_pid == pid
         assert dict(reader.chunks(names)) == plain
+
+
+def test_one_who_does_not_get_to_waiting_leaves_the_answer_to_no_other_question(
+    store: PostgresBackend, plain: dict[ChunkHash, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_question: object, _connection: object) -> Any:
+        raise KeyboardInterrupt
+
+    with store.reader() as reader:
+        reader.session("work")
+        asked = reader.chunks(list(plain))
+        with monkeypatch.context() as patch:
+            patch.setattr(ChunkQuestion, "receive", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                len(asked)
+        assert connected(reader).is_behind
+        for ask in (reader.stats, reader.newest_position):
+            with pytest.raises(BackendError):
+                ask()
+            assert connected(reader).closed
+
+
+def test_a_connection_with_an_answer_that_nobody_took_is_not_used_again(
+    store: PostgresBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[Connected] = []
+    monkeypatch.setattr(view, "leave_commit", ended.append)
+    with store._pool.connection() as connection:
+        line_up(connection, _ECHO, ["one"])
+        assert not view.let_end(connection)
+        # Not even asked to end: the first versions of libpq with pipelines would send that, and take the wrong answer.
+        assert not ended
+        connection.close()
+
+
+def test_the_reason_why_a_view_ended_is_told_by_all_that_follows(
+    store: PostgresBackend, plain: dict[ChunkHash, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = Statement("refused", "SELECT 1 / (0 * cardinality(%a::bytea[]))")
+    names = list(plain)
+    with store.reader() as reader:
+        reader.session("work")
+        monkeypatch.setattr(chunks, "_SELECT_WITH_BASES", refused)
+        # Of the first one, more has to be asked for, behind the second one.
+        monkeypatch.setattr(chunks, "_SELECT_ALONE", refused)
+        first, second = reader.chunks(names[:2]), reader.chunks(names[2:3])
+        with pytest.raises(HoldfastError, match="division by zero"):
+            reader.session("work")
+        for each in (second, first):
+            with pytest.raises(HoldfastError, match="division by zero"):
+                len(each)
+
+
+def test_a_server_that_ends_the_connection_says_why(
+    store: PostgresBackend, plain: dict[ChunkHash, bytes]
+) -> None:
+    names = list(plain)
+    with store.reader() as reader:
+        reader.session("work")
+        pid = connected(reader).info.backend_pid
+        with store._pool.dedicated() as other:
+            other.execute("SELECT pg_terminate_backend(%s)", [pid])
+            while other.execute("SELECT 1 FROM pg_stat_activity WHERE pid = %s", [pid]).fetchall():
+                time.sleep(0.01)
+        asked = reader.chunks(names)
+        with pytest.raises(HoldfastError) as caught:
+            len(asked)
+    assert isinstance(caught.value.__cause__, psycopg.errors.AdminShutdown)
 
 
 def test_on_a_connection_each_gets_its_own_answer_and_a_refusal_is_one(store: PostgresBackend) -> None:

@@ -2,7 +2,7 @@
 
 A cursor of psycopg looks at each value for the type it should have, at the statement for what it may have prepared
 before, and makes objects for rows, all of which is known here. Without it a save takes a tenth less of the client's
-time. And what is sent need not be waited for at once: see `send`.
+time. And what is sent need not be waited for at once: see `line_up`.
 
 `Connection.wait` of psycopg still does the waiting in the main thread, so that Ctrl-C ends a statement. Other threads,
 which no signal reaches, wait for a save inside of libpq.
@@ -256,7 +256,7 @@ def _at_once(connection: Connected, puts: Sequence[Callable[[], None]]) -> list[
             put()
         pgconn.pipeline_sync()
         results = connection.wait(_answers(pgconn, len(puts)))
-        pgconn.exit_pipeline_mode()
+        _leave_pipeline(pgconn)
     except BaseException:
         # Lost, or interrupted between two answers: the rest would be taken for those of the next questions.
         connection.close()
@@ -270,10 +270,20 @@ def _answers(pgconn: pq.abc.PGconn, count: int) -> PQGen[list[pq.abc.PGresult]]:
     """One answer to each of so many statements, and the sign that they are all."""
     yield from generators.send(pgconn)
     answers: list[pq.abc.PGresult] = []
-    for _ in range(count):
-        answers += yield from generators.fetch_many(pgconn)
-    yield from generators.fetch_many(pgconn)
+    try:
+        for _ in range(count):
+            answers += yield from generators.fetch_many(pgconn)
+        yield from generators.fetch_many(pgconn)
+    except psycopg.OperationalError:
+        # A server that ends a connection says why, and then no more.
+        if not answers or answers[-1].status != pq.ExecStatus.FATAL_ERROR:
+            raise
     return answers
+
+
+def _leave_pipeline(pgconn: pq.abc.PGconn) -> None:
+    if pgconn.status == pq.ConnStatus.OK:
+        pgconn.exit_pipeline_mode()
 
 
 def _until_committed(pgconn: pq.abc.PGconn, count: int) -> PQGen[list[pq.abc.PGresult]]:
@@ -302,7 +312,7 @@ def line_up(connection: Connected, statement: Statement, values: Sequence[Value]
     """
     pgconn = connection.pgconn
     try:
-        if connection.asked == connection.answered:
+        if not connection.is_behind:
             pgconn.enter_pipeline_mode()
         connection.asked += 1
         statement.put(connection, values)
@@ -330,8 +340,8 @@ def next_answer(connection: Connected, number: int) -> pq.abc.PGresult:
     try:
         (result,) = connection.wait(_answers(pgconn, 1))
         connection.answered = number
-        if number == connection.asked:
-            pgconn.exit_pipeline_mode()
+        if not connection.is_behind:
+            _leave_pipeline(pgconn)
     except BaseException:
         # The next answer would be taken for another one.
         connection.close()

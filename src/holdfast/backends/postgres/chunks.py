@@ -1,7 +1,7 @@
 """The chunk table of a PostgreSQL store. What its rows hold is the business of `backends/chunk_rows.py`.
 
 Chunks are written by the function `put_chunks` of the schema, which a commit calls; `ChunkColumns` is what it takes.
-They are read many at a time, together with all that they stand on, in one statement.
+They are read many at a time; what some of them stand on is asked for in a second statement.
 """
 
 from __future__ import annotations
@@ -146,8 +146,8 @@ class ChunkQuestion:
 
     Args:
         wanted: Their names.
-        with_bases: Whether to ask for all that they stand on, too. Nearly all stand alone. One that is read alone is
-            most often a root, which most often stands on others.
+        with_bases: Whether to ask for all that they stand on, too. Nearly all stand alone. For a single one it is
+            always asked: that is most often a root, which most often stands on others.
     """
 
     __slots__ = ("_number", "_statement", "_wanted", "rows")

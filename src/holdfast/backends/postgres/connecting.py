@@ -110,6 +110,11 @@ class Connected(psycopg.Connection[TupleRow]):
     mark: bytes
     uses: dict[bytes, int]
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether an answer to something that was lined up has not been taken."""
+        return self.asked != self.answered
+
     def forget_kept(self) -> None:
         """Count on nothing that the server may have kept: what is kept from here on has other names."""
         self.mark, self.uses = os.urandom(8).hex().encode(), {}

@@ -1,7 +1,7 @@
 """The reader: questions about one moment of the store, answered in one read transaction.
 
 A REPEATABLE READ transaction sees the store as it was at its first statement, whoever writes meanwhile. It is opened
-and ended by `view.py`; here are only the questions, each of which is one trip to the server.
+and ended by `view.py`; here are only the questions. Each is one trip to the server, but for chunks (`under_way.py`).
 
 A connection that is lost before the first answer is replaced: nobody has seen anything of that moment yet. Afterwards
 another transaction would be another moment, so that a loss is an error. A transaction that the server takes back, as a
@@ -11,7 +11,6 @@ standby does with one that is in the way of what it has to replay, counts as los
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 import psycopg
@@ -115,9 +114,7 @@ class PostgresReader:
 
     def leave(self) -> None:
         """End the use of the connection, which goes to somebody else."""
-        # A connection whose answer cannot be taken is closed by who gets it; who looks at that answer is told.
-        with suppress(psycopg.Error):
-            self._under_way.settle()
+        self._under_way.settle()
         self._connected = self._reopen = None
         self._root.clear()
         self._branches.clear()
@@ -267,6 +264,10 @@ class PostgresReader:
     def _ask(self, question: Callable[[Connected], T]) -> T:
         # Answers come in the order of the questions.
         self._under_way.receive()
+        if self._connected is not None and self._connected.is_behind:
+            # Somebody was interrupted in the wait for an answer: what comes next is that one.
+            self._connected.close()
+            raise view_ended(self._url, "an answer was not waited for")
         return self._ask_now(question)
 
     def _ask_now(self, question: Callable[[Connected], T]) -> T:

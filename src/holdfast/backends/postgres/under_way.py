@@ -1,7 +1,7 @@
 """Chunks that the server is asked for, some questions after the other, without waiting for the answers in between.
 
-Who puts a state together asks for the nodes that name further chunks and, behind them, for chunks that hold nothing but
-data. When the nodes are there it asks for what they name, while the server is still at the second answer. So the server
+Who puts a state together asks for the nodes that name further chunks and, behind them, for chunks that are mostly data.
+When the nodes are there it asks for what they name, while the server is still at the second answer. So the server
 always has something to do, and what has come is expanded meanwhile (`objects/joining.py`).
 
 Answers come in the order of the questions. Each is taken from the connection when somebody looks at it, or at a later
@@ -26,7 +26,7 @@ T = TypeVar("T")
 _Ask = Callable[[Callable[[Connected], T]], T]
 
 _MOST: Final = 2
-"""Questions in a row. What was asked for and not looked at is held in memory."""
+"""Questions in a row, as many as a load asks. What was asked for and not looked at is held in memory."""
 
 
 class ChunksUnderWay:
@@ -37,11 +37,12 @@ class ChunksUnderWay:
         url: The name of the store, for errors.
     """
 
-    __slots__ = ("_ask", "_line", "_url")
+    __slots__ = ("_ask", "_failure", "_line", "_url")
 
     def __init__(self, ask: _Ask[None], url: str) -> None:
         self._ask = ask
         self._url = url
+        self._failure: HoldfastError | None = None
         # By the questions: two mappings are equal where their chunks are.
         self._line: dict[ChunkQuestion, AskedChunks] = {}
 
@@ -50,14 +51,21 @@ class ChunksUnderWay:
         while len(self._line) >= _MOST:
             self._settle_first()
         asked = AskedChunks(ChunkQuestion(wanted), self)
-        self._ask(asked.question.send)
+        # Before it is sent: whatever comes in between, its turn is not given to another.
         self._line[asked.question] = asked
+        self._ask(asked.question.send)
         return asked
 
     def receive(self) -> None:
-        """Take what is under way from the connection: something else is going to be asked there."""
+        """Take what is under way from the connection: something else is going to be asked there.
+
+        Raises:
+            HoldfastError: One of the questions was refused, and with it all that would be asked in this view.
+        """
         for each in self._line.values():
             self._receive(each)
+        if self._failure is not None:
+            raise self._failure
 
     def settle(self) -> None:
         """Have all that was asked for: the connection goes to somebody else."""
@@ -104,8 +112,9 @@ class ChunksUnderWay:
         try:
             self._ask(asked.question.receive)
         except HoldfastError as error:
-            # For whoever looks at these chunks; who asks for something else is told by that.
-            asked.error = error
+            # The first says why; the others are told no more than that the transaction has ended.
+            self._failure = self._failure or error
+            asked.error = self._failure
 
 
 class AskedChunks(Mapping[ChunkHash, bytes]):

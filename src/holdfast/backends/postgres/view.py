@@ -190,7 +190,7 @@ def end(connection: Connected) -> None:
 
 def let_end(connection: Connected) -> bool:
     """End whatever transaction is open, without waiting for that; False where the connection cannot be used again."""
-    if connection.closed:
+    if connection.closed or connection.is_behind:
         return False
     try:
         # There is nothing to take back; and after a ROLLBACK psycopg drops all statements that it has prepared.
