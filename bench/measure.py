@@ -23,7 +23,7 @@ from bench.workloads import Workload
 _BLOCKS = 20
 _LATE = 25
 """Saves at the end of a run that count at least: of fewer, one collection of garbage would move the median."""
-_LOADS = 9
+_LOADS = 25
 _IN_A_ROW = 20
 _ROWS = 3
 _LISTINGS = 3

@@ -261,7 +261,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 def pytest_report_header() -> str:
     """One line that says what the tests ran on."""
-    libraries = map(_library, ("ormsgpack", "zstandard", "blake3"))
+    libraries = map(_library, ("ormsgpack", "zstandard", "lz4", "blake3"))
     return ", ".join([f"holdfast on Python {platform.python_version()}", _sqlite(), *libraries])
 
 

@@ -34,6 +34,9 @@ completed there is little in the root, and a whole copy of it costs least."""
 
 _WORTH_A_STREAM: Final = 512
 
+_FEW: Final = 8
+"""Chunks of a batch. A state that grows by steps fills one run at a time; who saves many at once waits for all."""
+
 
 @dataclass(slots=True)
 class PackedChunk:
@@ -81,10 +84,9 @@ def pack(
     """
     if not compress:
         return [_raw(chunk, is_there=chunk.hash in present) for chunk in chunks]
-    return [
-        _packed(chunk) if chunk.hash in present else _pack(chunk, chunk.hash in roots, recent)
-        for chunk in chunks
-    ]
+    chunks = list(chunks)
+    packing = _Packing(roots, recent, quickly=len(chunks) > _FEW)
+    return [_packed(chunk) if chunk.hash in present else packing.pack(chunk) for chunk in chunks]
 
 
 def remember(packed: Iterable[PackedChunk], recent: RecentChunks) -> None:
@@ -100,22 +102,50 @@ def remember(packed: Iterable[PackedChunk], recent: RecentChunks) -> None:
             )
 
 
-def _pack(chunk: NewChunk, is_root: bool, recent: RecentChunks) -> PackedChunk:  # noqa: FBT001 - one of two ways
-    if chunk.base is None and not is_root:
-        return _packed(chunk, *_compressed(chunk))
-    # Once: it may be made anew each time.
-    plain = chunk.data
-    streamed = is_root and len(plain) >= _WORTH_A_STREAM
-    if chunk.base is not None:
-        last = recent.take_stream(chunk.base) if streamed else None
-        if last is not None:
-            return _next_version(chunk, plain, last)
-        base = recent.get(chunk.base)
-        if base is not None and _can_carry(base):
-            delta = shrink(plain, base.data)
-            if delta is not None:
-                return _packed(chunk, DELTA, delta)
-    return _new_stream(chunk, plain) if streamed else _packed(chunk, *_compressed(chunk))
+class _Packing:
+    """How the new chunks of a batch are packed."""
+
+    __slots__ = ("_quickly", "_recent", "_roots")
+
+    def __init__(self, roots: Collection[ChunkHash], recent: RecentChunks, *, quickly: bool) -> None:
+        self._roots = roots
+        self._recent = recent
+        self._quickly = quickly
+
+    def pack(self, chunk: NewChunk) -> PackedChunk:
+        """One that is not in the store."""
+        is_root = chunk.hash in self._roots
+        if chunk.base is None and not is_root:
+            return self._whole(chunk)
+        # Once: it may be made anew each time.
+        plain = chunk.data
+        streamed = is_root and len(plain) >= _WORTH_A_STREAM
+        if chunk.base is not None:
+            last = self._recent.take_stream(chunk.base) if streamed else None
+            if last is not None:
+                return self._next_version(chunk, plain, last)
+            base = self._recent.get(chunk.base)
+            if base is not None and _can_carry(base):
+                delta = shrink(plain, base.data)
+                if delta is not None:
+                    return _packed(chunk, DELTA, delta)
+        return self._new_stream(chunk, plain) if streamed else self._whole(chunk)
+
+    def _next_version(self, chunk: NewChunk, plain: bytes, last: OpenStream) -> PackedChunk:
+        settled = last.depth >= _SETTLED and 2 * len(plain) < last.size_bytes
+        if last.depth < MAX_DEPTH and not settled and last.stream.has_room(plain):
+            blocks = last.stream.add(plain)
+            if blocks is not None:
+                return _packed(chunk, STREAM, blocks, last.stream, last)
+        return self._new_stream(chunk, plain)
+
+    def _new_stream(self, chunk: NewChunk, plain: bytes) -> PackedChunk:
+        stream = VersionStream()
+        blocks = stream.add(plain) if stream.has_room(plain) else None
+        return self._whole(chunk) if blocks is None else _packed(chunk, STREAM, blocks, stream)
+
+    def _whole(self, chunk: NewChunk) -> PackedChunk:
+        return _packed(chunk, *_compressed(chunk, quickly=self._quickly))
 
 
 def _raw(chunk: NewChunk, *, is_there: bool) -> PackedChunk:
@@ -126,23 +156,6 @@ def _raw(chunk: NewChunk, *, is_there: bool) -> PackedChunk:
 
 def _can_carry(base: Known) -> bool:
     return base.depth is None or base.depth < MAX_DEPTH
-
-
-def _next_version(chunk: NewChunk, plain: bytes, last: OpenStream) -> PackedChunk:
-    settled = last.depth >= _SETTLED and 2 * len(plain) < last.size_bytes
-    if last.depth < MAX_DEPTH and not settled and last.stream.has_room(plain):
-        blocks = last.stream.add(plain)
-        if blocks is not None:
-            return _packed(chunk, STREAM, blocks, last.stream, last)
-    return _new_stream(chunk, plain)
-
-
-def _new_stream(chunk: NewChunk, plain: bytes) -> PackedChunk:
-    stream = VersionStream()
-    blocks = stream.add(plain) if stream.has_room(plain) else None
-    if blocks is None:
-        return _packed(chunk, *_compressed(chunk))
-    return _packed(chunk, STREAM, blocks, stream)
 
 
 def _packed(
@@ -158,9 +171,11 @@ def _packed(
     return PackedChunk(chunk, len(plain), refers(plain), codec, data, stream, last)
 
 
-def _compressed(chunk: NewChunk) -> tuple[int, bytes]:
+def _compressed(chunk: NewChunk, *, quickly: bool = False) -> tuple[int, bytes]:
     """The codec and the bytes of a whole chunk."""
-    return (chunk.codec, chunk.packed) if isinstance(chunk, SqueezedChunk) else compress(chunk.data)
+    if isinstance(chunk, SqueezedChunk):
+        return chunk.codec, chunk.packed
+    return compress(chunk.data, quickly=quickly)
 
 
 class ReadChunks(Mapping[ChunkHash, bytes]):

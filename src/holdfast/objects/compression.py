@@ -4,9 +4,9 @@ Backends call this; hashes never see it. `expand` is told how large the result m
 frame that claims or holds more is damage, found before the memory for it is taken.
 
 A chunk is written once and read with every load, where expanding takes longest after making the objects. So what most
-of a state is, runs of many items, is packed with LZ4: expanding that takes a quarter of what zstd takes. But it only
-looks for what comes again. In small chunks, numbers or base64 there is little of that, and zstd, which also counts how
-often each byte occurs, makes them smaller.
+of a state is, runs of messages and texts, is packed with LZ4: expanding that takes a quarter of what zstd takes. But it
+only looks for what comes again. Where zstd, which also counts how often each byte occurs, makes far less of a chunk, as
+of small ones, of numbers and of base64, room counts more.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _SINGLE_SEGMENT: Final = 0xE0
 _WORTH_TRYING: Final = 64
 
 _LARGE: Final = 4096
-"""Bytes. LZ4 makes a chunk of this size a third larger than zstd does, and one of a quarter of it nearly as large as it
-was; all that it would save there is some microseconds."""
+"""Bytes. Of smaller chunks LZ4 leaves far more than zstd does, and would save some microseconds. Of larger ones so much
+is packed both ways, to choose one of them."""
 _LZ4_LEVEL: Final = 3
 """The least at which it looks for more than the last place that is alike: a tenth smaller, and 10 ms for a megabyte."""
 _LZ4_MOST: Final = 255
@@ -65,26 +65,45 @@ def compress(data: bytes, *, quickly: bool = False) -> tuple[int, bytes]:
 
     Args:
         data: The plain bytes.
-        quickly: One of many for which somebody waits: a fifth of the time for a large chunk, and a tenth more room.
+        quickly: One of many for which somebody waits: a third of the time for a large chunk, and a tenth more room.
     """
     if len(data) < _WORTH_TRYING:
         return RAW, data
-    if len(data) >= _LARGE:
-        import lz4.block
-
-        mode = "default" if quickly else "high_compression"
-        packed = lz4.block.compress(data, mode=mode, compression=_LZ4_LEVEL, store_size=False)
+    if len(data) >= _LARGE and _is_for_lz4(data[:_LARGE]):
+        packed = _pack_lz4(data, quickly=quickly)
+        # The rest may be of another kind than its beginning.
         if 4 * len(packed) <= 3 * len(data):
             return LZ4, packed
-    if _contexts.compressor is None:
-        import zstandard
-
-        _contexts.compressor = zstandard.ZstdCompressor(level=LEVEL, write_content_size=True)
-    packed = _contexts.compressor.compress(data)
+    packed = _pack_zstd(data)
     if len(packed) >= len(data):
         return RAW, data
     # Copied: zstd takes memory for the worst case, and shrinking that leaves holes between chunks that wait together.
     return ZSTD, bytes(memoryview(packed))
+
+
+def _is_for_lz4(sample: bytes) -> bool:
+    """Whether LZ4 takes something off, and zstd not far more.
+
+    Of texts LZ4 leaves 1.2 to 1.5 times what zstd leaves; of numbers, and of records that are all alike, 1.8 to 2.6.
+    """
+    size = len(_pack_lz4(sample, quickly=True))
+    return 10 * size <= 9 * len(sample) and 3 * size <= 5 * len(_pack_zstd(sample))
+
+
+def _pack_lz4(data: bytes, *, quickly: bool) -> bytes:
+    import lz4.block
+
+    mode = "default" if quickly else "high_compression"
+    packed: bytes = lz4.block.compress(data, mode=mode, compression=_LZ4_LEVEL, store_size=False)
+    return packed
+
+
+def _pack_zstd(data: bytes) -> bytes:
+    if _contexts.compressor is None:
+        import zstandard
+
+        _contexts.compressor = zstandard.ZstdCompressor(level=LEVEL, write_content_size=True)
+    return _contexts.compressor.compress(data)
 
 
 def expand(codec: int, data: bytes, size_bytes: int) -> bytes:

@@ -2,7 +2,7 @@
 
 Nearly every save makes some kilobytes, and compressing those is left to the backend. The first save of a large state
 makes all of it: held plain, until a backend holds it compressed as well, that would be the state twice over. So what
-comes late is compressed as it is made, the way a backend would, which can keep those bytes and need not do it again.
+comes late is compressed as it is made, quickly. A backend keeps those bytes, and need not do it again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from holdfast.storage.records import Chunk, ChunkHash, NewChunk
 
 HELD_PLAIN: Final = 4 << 20
 """Bytes. A state of this size may be saved whole again by each writer that starts anew; compressing what the store has
-already is done for nothing, and takes 2 ms a megabyte."""
+already is done for nothing, and takes 4 ms a megabyte."""
 
 
 class SqueezedChunk:

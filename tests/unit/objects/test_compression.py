@@ -76,14 +76,37 @@ def test_a_large_chunk_that_was_packed_with_zstd_is_read():
     assert expand(ZSTD, zstandard.ZstdCompressor().compress(data), len(data)) == data
 
 
-def test_where_nothing_comes_again_it_is_packed_by_how_often_bytes_occur():
+def test_where_zstd_makes_far_less_of_it_room_counts_more():
     chosen = random.Random(1)
     image = base64.b64encode(chosen.randbytes(12_000))
-    numbers = "".join([f"{chosen.randrange(10**9)}," for _ in range(1600)]).encode()
-    for data, most in ((image, 0.77), (numbers, 0.5)):
-        codec, packed = compress(data)
-        assert codec == ZSTD
-        assert len(packed) < most * len(data)
+    digits = "".join([f"{chosen.randrange(10**9)}," for _ in range(1600)]).encode()
+    floats = str([chosen.random() for _ in range(700)]).encode()
+    records = str([{"id": n, "value": n * 7 % 1000, "tags": ["a", "b"]} for n in range(300)]).encode()
+    for data, most in ((image, 0.77), (digits, 0.5), (floats, 0.5), (records, 0.2)):
+        for quickly in (False, True):
+            codec, packed = compress(data, quickly=quickly)
+            assert codec == ZSTD
+            assert len(packed) < most * len(data)
+
+
+def test_a_chunk_whose_rest_is_of_another_kind_than_its_beginning_is_not_kept_as_lz4():
+    data = words(5000) + base64.b64encode(random.Random(1).randbytes(30_000))
+    codec, packed = compress(data)
+    assert codec == ZSTD
+    assert len(packed) < 0.77 * len(data)
+
+
+def test_what_has_nothing_that_comes_again_is_not_searched_for_it_at_length(monkeypatch):
+    usual, searched = compression._pack_lz4, []
+
+    def noted(data, *, quickly):
+        searched.append((len(data), quickly))
+        return usual(data, quickly=quickly)
+
+    monkeypatch.setattr(compression, "_pack_lz4", noted)
+    for data in (os.urandom(50_000), base64.b64encode(os.urandom(50_000))):
+        assert compress(data)[0] in (RAW, ZSTD)
+    assert searched == [(4096, True)] * 2
 
 
 @given(st.binary(max_size=200), st.integers(0, 400))

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from holdfast.objects import squeezed
-from holdfast.objects.compression import RAW, ZSTD
+from holdfast.objects.compression import LZ4, RAW, ZSTD
 from holdfast.objects.cutting import Cuts
 from holdfast.objects.hashing import hash_chunk
 from holdfast.objects.links import refers
@@ -31,6 +31,9 @@ SMALL = Cuts(
 )
 
 
+TEXT = b" ".join(random.Random(1).choices([random.Random(n).randbytes(6) for n in range(200)], k=2000))
+
+
 def state() -> dict[str, object]:
     source = random.Random(3)
     texts = [" ".join(str(source.randrange(100)) for _ in range(30)) for _ in range(400)]
@@ -38,13 +41,21 @@ def state() -> dict[str, object]:
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"x", b"\x05" + bytes(44), b"\x03" + b"words " * 500, random.Random(1).randbytes(5000)]
+    "data",
+    [
+        b"",
+        b"x",
+        b"\x05" + bytes(44),
+        b"\x03" + b"words " * 500,
+        random.Random(1).randbytes(5000),
+        b"\x03" + TEXT,
+    ],
 )
 def test_a_squeezed_chunk_gives_back_its_bytes_and_says_what_they_are(data: bytes):
     made = SqueezedChunk(hash_chunk(data), data, None)
     assert made.data == data
     assert (made.size_bytes, made.refers) == (len(data), refers(data))
-    assert made.codec == (ZSTD if len(made.packed) < len(data) else RAW)
+    assert made.codec == (LZ4 if TEXT in data else ZSTD if len(made.packed) < len(data) else RAW)
 
 
 def test_only_what_comes_late_is_squeezed():

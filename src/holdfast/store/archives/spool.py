@@ -33,7 +33,7 @@ class SpooledChunk(SqueezedChunk):
         self.base = base
         self.size_bytes = len(data)
         self.refers = refers(data)
-        self.codec, packed = compress(data)
+        self.codec, packed = compress(data, quickly=True)
         self._spool = spool
         self._at, self._length = spool.write(packed)
 
