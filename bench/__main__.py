@@ -27,6 +27,7 @@ _PACKAGES = (
     "langgraph-checkpoint-sqlite",
     "orjson",
     "zstandard",
+    "lz4",
     "apsw",
 )
 _EXTRA_PARTS = ("history", "memory")

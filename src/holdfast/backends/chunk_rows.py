@@ -17,10 +17,10 @@ from typing import Final
 from holdfast.backends.recent import Known, OpenStream, RecentChunks
 from holdfast.backends.rows import Row
 from holdfast.errors import IntegrityError
-from holdfast.objects.compression import RAW, compress, damaged, expand
+from holdfast.objects.compression import RAW, damaged, expand
 from holdfast.objects.deltas import DELTA, grow, shrink
 from holdfast.objects.links import refers
-from holdfast.objects.squeezed import SqueezedChunk
+from holdfast.objects.squeezed import SqueezedChunk, squeeze
 from holdfast.objects.streams import STREAM, VersionStream, unfold
 from holdfast.storage.records import Chunk, ChunkHash, NewChunk
 
@@ -175,7 +175,7 @@ def _compressed(chunk: NewChunk, *, quickly: bool = False) -> tuple[int, bytes]:
     """The codec and the bytes of a whole chunk."""
     if isinstance(chunk, SqueezedChunk):
         return chunk.codec, chunk.packed
-    return compress(chunk.data, quickly=quickly)
+    return squeeze(chunk.data, chunk.base, quickly=quickly)
 
 
 class ReadChunks(Mapping[ChunkHash, bytes]):

@@ -63,7 +63,7 @@ def restack(
         if base in depths and depths[base] < MAX_DEPTH:
             delta = shrink(plain[each.number], plain[base])
         if delta is None:
-            new = Restacked(each.number, *compress(plain[each.number], quickly=True), None, 0)
+            new = Restacked(each.number, *compress(plain[each.number]), None, 0)
         else:
             new = Restacked(each.number, DELTA, delta, base, depths[base] + 1)
         depths[each.number] = new.depth

@@ -3,10 +3,11 @@
 Backends call this; hashes never see it. `expand` is told how large the result must be and trusts nothing else: a
 frame that claims or holds more is damage, found before the memory for it is taken.
 
-A chunk is written once and read with every load, where expanding takes longest after making the objects. So what most
-of a state is, runs of messages and texts, is packed with LZ4: expanding that takes a quarter of what zstd takes. But it
-only looks for what comes again. Where zstd, which also counts how often each byte occurs, makes far less of a chunk, as
-of small ones, of numbers and of base64, room counts more.
+Most of a state is runs of messages and texts that are written once and read with every load, where expanding takes
+longest after making the objects. Those are packed with LZ4 (`compress_for_reading`): expanding that takes a quarter of
+what zstd takes. But it only looks for what comes again. Where zstd, which also counts how often each byte occurs, makes
+far less of a chunk, as of small ones, of numbers and of base64, room counts more. It also does for parts that change
+again and again, of which few versions are ever read.
 """
 
 from __future__ import annotations
@@ -60,25 +61,30 @@ class _Contexts(threading.local):
 _contexts = _Contexts()
 
 
-def compress(data: bytes, *, quickly: bool = False) -> tuple[int, bytes]:
-    """The number of a codec and the bytes it makes; raw where nothing is gained.
-
-    Args:
-        data: The plain bytes.
-        quickly: One of many for which somebody waits: a third of the time for a large chunk, and a tenth more room.
-    """
+def compress(data: bytes) -> tuple[int, bytes]:
+    """The number of a codec and the bytes it makes; raw where nothing is gained."""
     if len(data) < _WORTH_TRYING:
         return RAW, data
-    if len(data) >= _LARGE and _is_for_lz4(data[:_LARGE]):
-        packed = _pack_lz4(data, quickly=quickly)
-        # The rest may be of another kind than its beginning.
-        if 4 * len(packed) <= 3 * len(data):
-            return LZ4, packed
     packed = _pack_zstd(data)
     if len(packed) >= len(data):
         return RAW, data
     # Copied: zstd takes memory for the worst case, and shrinking that leaves holes between chunks that wait together.
     return ZSTD, bytes(memoryview(packed))
+
+
+def compress_for_reading(data: bytes, *, quickly: bool = False) -> tuple[int, bytes]:
+    """The same for a chunk that will be read often and not changed: expanded faster, where that costs little room.
+
+    Args:
+        data: The plain bytes.
+        quickly: One of many for which somebody waits: a third of the time for a large chunk, and a tenth more room.
+    """
+    if len(data) >= _LARGE and _is_for_lz4(data[:_LARGE]):
+        packed = _pack_lz4(data, quickly=quickly)
+        # The rest may be of another kind than its beginning.
+        if 4 * len(packed) <= 3 * len(data):
+            return LZ4, packed
+    return compress(data)
 
 
 def _is_for_lz4(sample: bytes) -> bool:

@@ -9,13 +9,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.objects.compression import compress, expand
+from holdfast.objects.compression import compress, compress_for_reading, expand
 from holdfast.objects.links import refers
 from holdfast.storage.records import Chunk, ChunkHash, NewChunk
 
 HELD_PLAIN: Final = 4 << 20
 """Bytes. A state of this size may be saved whole again by each writer that starts anew; compressing what the store has
 already is done for nothing, and takes 4 ms a megabyte."""
+
+
+def squeeze(data: bytes, base: ChunkHash | None, *, quickly: bool) -> tuple[int, bytes]:
+    """The codec and the bytes of a whole chunk. One with a base is a part that changes: few versions are ever read."""
+    return compress_for_reading(data, quickly=quickly) if base is None else compress(data)
 
 
 class SqueezedChunk:
@@ -28,7 +33,7 @@ class SqueezedChunk:
         self.base = base
         self.size_bytes = len(data)
         self.refers = refers(data)
-        self.codec, self.packed = compress(data, quickly=True)
+        self.codec, self.packed = squeeze(data, base, quickly=True)
 
     @property
     def data(self) -> bytes:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from holdfast import ErrorCode, IntegrityError
 from holdfast.objects import compression
-from holdfast.objects.compression import LZ4, RAW, ZSTD, compress, expand
+from holdfast.objects.compression import LZ4, RAW, ZSTD, compress, compress_for_reading, expand
 
 
 def damaged(codec: int, data: bytes, size: int) -> IntegrityError:
@@ -45,7 +45,7 @@ def words(size: int, seed: int = 1) -> bytes:
     st.booleans(),
 )
 def test_what_goes_in_comes_out(data, quickly):
-    codec, packed = compress(data, quickly=quickly)
+    codec, packed = compress_for_reading(data, quickly=quickly)
     assert len(packed) <= len(data)
     assert expand(codec, packed, len(data)) == data
 
@@ -53,22 +53,27 @@ def test_what_goes_in_comes_out(data, quickly):
 def test_what_does_not_get_smaller_stays_raw():
     for data in (b"", b"x" * 10, os.urandom(1000), os.urandom(5000)):
         for quickly in (False, True):
-            assert compress(data, quickly=quickly) == (RAW, data)
+            assert compress_for_reading(data, quickly=quickly) == (RAW, data)
 
 
 def test_text_gets_smaller():
     data = b'{"role": "user", "content": "hello"}' * 100
-    codec, packed = compress(data)
+    codec, packed = compress_for_reading(data)
     assert codec == ZSTD
     assert len(packed) < len(data) / 10
 
 
 def test_what_is_read_most_is_packed_to_be_expanded_fast():
-    assert compress(words(4095))[0] == ZSTD
-    assert compress(words(4096))[0] == LZ4
-    codec, packed = compress(words(16_384), quickly=True)
+    assert compress_for_reading(words(4095))[0] == ZSTD
+    assert compress_for_reading(words(4096))[0] == LZ4
+    codec, packed = compress_for_reading(words(16_384), quickly=True)
     assert codec == LZ4
-    assert len(packed) > len(compress(words(16_384))[1])
+    assert len(packed) > len(compress_for_reading(words(16_384))[1])
+
+
+def test_what_changes_again_and_again_is_packed_small():
+    assert compress(words(16_384))[0] == ZSTD
+    assert len(compress(words(16_384))[1]) < len(compress_for_reading(words(16_384))[1])
 
 
 def test_a_large_chunk_that_was_packed_with_zstd_is_read():
@@ -84,14 +89,14 @@ def test_where_zstd_makes_far_less_of_it_room_counts_more():
     records = str([{"id": n, "value": n * 7 % 1000, "tags": ["a", "b"]} for n in range(300)]).encode()
     for data, most in ((image, 0.77), (digits, 0.5), (floats, 0.5), (records, 0.2)):
         for quickly in (False, True):
-            codec, packed = compress(data, quickly=quickly)
+            codec, packed = compress_for_reading(data, quickly=quickly)
             assert codec == ZSTD
             assert len(packed) < most * len(data)
 
 
 def test_a_chunk_whose_rest_is_of_another_kind_than_its_beginning_is_not_kept_as_lz4():
     data = words(5000) + base64.b64encode(random.Random(1).randbytes(30_000))
-    codec, packed = compress(data)
+    codec, packed = compress_for_reading(data)
     assert codec == ZSTD
     assert len(packed) < 0.77 * len(data)
 
@@ -105,7 +110,7 @@ def test_what_has_nothing_that_comes_again_is_not_searched_for_it_at_length(monk
 
     monkeypatch.setattr(compression, "_pack_lz4", noted)
     for data in (os.urandom(50_000), base64.b64encode(os.urandom(50_000))):
-        assert compress(data)[0] in (RAW, ZSTD)
+        assert compress_for_reading(data)[0] in (RAW, ZSTD)
     assert searched == [(4096, True)] * 2
 
 
@@ -127,7 +132,7 @@ def test_bytes_that_lz4_did_not_make_are_damage_or_have_the_size_that_was_asked_
 @pytest.mark.parametrize("plain", [b"hello world, " * 40, words(5000)], ids=["zstd", "lz4"])
 @given(data=st.data())
 def test_a_changed_frame_is_damage_or_has_the_size_that_was_asked_for(plain, data):
-    codec, made = compress(plain)
+    codec, made = compress_for_reading(plain)
     packed = bytearray(made)
     position = data.draw(st.integers(0, len(packed) - 1))
     packed[position] ^= 1 << data.draw(st.integers(0, 7))
@@ -140,7 +145,7 @@ def test_a_changed_frame_is_damage_or_has_the_size_that_was_asked_for(plain, dat
 
 def test_a_wrong_size_is_damage():
     for data in (b"abc" * 100, words(5000)):
-        codec, packed = compress(data)
+        codec, packed = compress_for_reading(data)
         for size in (0, len(data) - 1, len(data) + 1, 1 << 28, 1 << 40):
             damaged(codec, packed, size)
             damaged(RAW, data, size)
@@ -148,7 +153,7 @@ def test_a_wrong_size_is_damage():
 
 def test_bytes_after_the_frame_are_damage():
     for data in (b"abc" * 100, words(5000)):
-        codec, packed = compress(data)
+        codec, packed = compress_for_reading(data)
         damaged(codec, packed + b"x", len(data))
         damaged(codec, packed + packed, 2 * len(data))
 
@@ -206,7 +211,7 @@ def test_threads_do_not_share_a_compressor():
 
     def work(text: bytes) -> None:
         for _ in range(100):
-            codec, packed = compress(text)
+            codec, packed = compress_for_reading(text)
             if expand(codec, packed, len(text)) != text:
                 wrong.append(text)
         used.append((compression._contexts.compressor, compression._contexts.decompressor))

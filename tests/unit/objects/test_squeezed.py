@@ -56,6 +56,9 @@ def test_a_squeezed_chunk_gives_back_its_bytes_and_says_what_they_are(data: byte
     assert made.data == data
     assert (made.size_bytes, made.refers) == (len(data), refers(data))
     assert made.codec == (LZ4 if TEXT in data else ZSTD if len(made.packed) < len(data) else RAW)
+    changing = SqueezedChunk(hash_chunk(data), data, hash_chunk(b"another"))
+    assert changing.data == data
+    assert changing.codec in (ZSTD, RAW)
 
 
 def test_only_what_comes_late_is_squeezed():

@@ -13,9 +13,8 @@ from types import TracebackType
 from typing import Final, Self
 
 from holdfast.errors import BackendError, ErrorCode
-from holdfast.objects.compression import compress
 from holdfast.objects.links import refers
-from holdfast.objects.squeezed import SqueezedChunk
+from holdfast.objects.squeezed import SqueezedChunk, squeeze
 from holdfast.storage.records import ChunkHash, NewChunk
 
 _IN_MEMORY: Final = 4 << 20
@@ -33,7 +32,7 @@ class SpooledChunk(SqueezedChunk):
         self.base = base
         self.size_bytes = len(data)
         self.refers = refers(data)
-        self.codec, packed = compress(data, quickly=True)
+        self.codec, packed = squeeze(data, base, quickly=True)
         self._spool = spool
         self._at, self._length = spool.write(packed)
 
