@@ -27,7 +27,15 @@ if TYPE_CHECKING:
     from bench.contenders.on_postgres import OnPostgres
 
 _RESULTS = Path(__file__).resolve().parent / "results"
-_PACKAGES = ("holdfast", "langgraph", "langgraph-checkpoint-postgres", "psycopg", "orjson", "zstandard", "lz4")
+_PACKAGES = (
+    "holdfast",
+    "langgraph",
+    "langgraph-checkpoint-postgres",
+    "psycopg",
+    "orjson",
+    "zstandard",
+    "lz4",
+)
 _PARTS = ("W1", "writers", "scale")
 _KINDS = ("saver", "delta", "holdfast", "document")
 _WRITERS = 16
