@@ -1,4 +1,4 @@
-"""Chunks that were read together: what several of them stand on is expanded once."""
+"""How chunks are packed; and those that were read together: what several of them stand on is expanded once."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import pytest
 
 from holdfast import IntegrityError
 from holdfast.backends import chunk_rows
-from holdfast.backends.chunk_rows import ReadChunks
-from holdfast.objects.compression import compress
+from holdfast.backends.chunk_rows import ReadChunks, pack
+from holdfast.backends.recent import RecentChunks
+from holdfast.objects.compression import LZ4, ZSTD, compress
 from holdfast.objects.deltas import DELTA, shrink
 from holdfast.objects.hashing import hash_chunk
-from holdfast.storage.records import ChunkHash
+from holdfast.storage.records import Chunk, ChunkHash
 
 Row = tuple[Any, ...]
 
@@ -84,3 +85,26 @@ def test_damaged_numbers_that_lead_round_in_a_circle_are_refused():
     for name in circle:
         with pytest.raises(IntegrityError):
             found[name]
+
+
+def runs(count: int) -> list[Chunk]:
+    source = random.Random(1)
+    words = [source.randbytes(6) for _ in range(200)]
+    texts = [b" ".join(source.choices(words, k=2000)) for _ in range(count)]
+    return [Chunk(hash_chunk(text), text) for text in texts]
+
+
+def test_a_few_new_runs_are_packed_small_and_many_quickly():
+    few, many = pack(runs(8), (), RecentChunks(), ()), pack(runs(9), (), RecentChunks(), ())
+    assert [each.codec for each in (*few, *many)] == [LZ4] * 17
+    for small, quick in zip(few, many, strict=False):
+        assert small.data is not None
+        assert quick.data is not None
+        assert len(small.data) < len(quick.data)
+
+
+def test_a_whole_version_of_a_part_that_changes_is_packed_small():
+    (first,) = runs(1)
+    # What it follows from is not known here.
+    (packed,) = pack([first._replace(base=hash_chunk(b"another"))], (), RecentChunks(), ())
+    assert packed.codec == ZSTD

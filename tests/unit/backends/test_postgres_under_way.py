@@ -57,6 +57,11 @@ def connected(reader: PostgresReader) -> Connected:
     return reader._connected
 
 
+def interrupted(*_: object) -> Any:
+    """Stands for a step in which Ctrl-C comes."""
+    raise KeyboardInterrupt
+
+
 def test_answers_are_those_to_the_questions_in_whatever_order_they_are_looked_at(
     reader: PostgresReader, plain: dict[ChunkHash, bytes]
 ) -> None:
@@ -99,10 +104,6 @@ def test_an_answer_that_was_interrupted_is_nobody_elses(
     store: PostgresBackend, plain: dict[ChunkHash, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = list(plain)
-
-    def interrupted(*_: Any) -> Any:
-        raise KeyboardInterrupt
-
     with store.reader() as reader:
         reader.session("work")
         first, second = reader.chunks(names[:2]), reader.chunks(names[2:])
@@ -124,10 +125,6 @@ def test_one_who_does_not_get_to_waiting_leaves_the_answer_to_nobody(
     store: PostgresBackend, plain: dict[ChunkHash, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = list(plain)
-
-    def interrupted(_question: object, _connection: object) -> Any:
-        raise KeyboardInterrupt
-
     with store.reader() as reader:
         reader.session("work")
         first, second = reader.chunks(names[:2]), reader.chunks(names[2:])
@@ -166,9 +163,6 @@ def test_questions_that_are_refused_are_told_to_who_looks_and_the_connection_goe
 def test_one_who_does_not_get_to_waiting_leaves_the_answer_to_no_other_question(
     store: PostgresBackend, plain: dict[ChunkHash, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(_question: object, _connection: object) -> Any:
-        raise KeyboardInterrupt
-
     with store.reader() as reader:
         reader.session("work")
         asked = reader.chunks(list(plain))
@@ -203,15 +197,19 @@ def test_the_reason_why_a_view_ended_is_told_by_all_that_follows(
     names = list(plain)
     with store.reader() as reader:
         reader.session("work")
-        monkeypatch.setattr(chunks, "_SELECT_WITH_BASES", refused)
-        # Of the first one, more has to be asked for, behind the second one.
-        monkeypatch.setattr(chunks, "_SELECT_ALONE", refused)
-        first, second = reader.chunks(names[:2]), reader.chunks(names[2:3])
-        with pytest.raises(HoldfastError, match="division by zero"):
-            reader.session("work")
-        for each in (second, first):
+        # More has to be asked for of this one, behind the next one, which is refused.
+        first = reader.chunks(names[1:6:2])
+        with monkeypatch.context() as patch:
+            patch.setattr(chunks, "_SELECT_ALONE", refused)
+            second = reader.chunks(names[:2])
+        for each in (first, second):
             with pytest.raises(HoldfastError, match="division by zero"):
                 len(each)
+        third = reader.chunks(names[:1])
+        with pytest.raises(HoldfastError, match="division by zero"):
+            len(third)
+        with pytest.raises(HoldfastError, match="division by zero"):
+            reader.session("work")
 
 
 def test_a_server_that_ends_the_connection_says_why(
@@ -259,9 +257,6 @@ def test_an_answer_out_of_turn_is_not_given(store: PostgresBackend) -> None:
 def test_a_connection_of_which_nobody_knows_what_was_sent_is_closed(
     store: PostgresBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(*_: Any) -> Any:
-        raise KeyboardInterrupt
-
     with store._pool.connection() as connection:
         monkeypatch.setattr(Statement, "put", interrupted)
         with pytest.raises(KeyboardInterrupt):
