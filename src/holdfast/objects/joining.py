@@ -4,8 +4,8 @@ Every chunk is checked against its hash, and every part against the size its par
 put together: bytes made for the purpose cannot make a small store unfold into an endless state.
 
 The sizes say where each part goes before it is there, so they can come in any order. A store is asked for nodes first,
-and for leaves behind them; when the nodes are there, for what they name, and while it is at that the leaves that came
-are put in their places, one at a time.
+and for leaves behind them; when the nodes are there, for what they name, and while it is at that the leaves are put in
+their places, each as it comes.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ Put = Callable[[int, bytes | memoryview], object]
 _Gap = tuple[int, int, _Ref]
 """Where a part that has not been fetched goes, how many were opened on the way to it, and the part."""
 
-_Gaps = dict[tuple[ChunkHash, int], list[_Gap]]
-"""By chunk and level: what is in a state more than once is opened once."""
+_Gaps = dict[ChunkHash, list[_Gap]]
+"""By chunk: one that is in a state more than once is read once."""
 
 
 def join_state(root: ChunkHash, read: Read) -> list[bytes | memoryview]:
@@ -171,18 +171,24 @@ class _Placing:
         while self._nodes or self._leaves or asked:
             while len(asked) < _UNDER_WAY and (self._nodes or self._leaves):
                 gaps = _some(self._nodes or self._leaves)
-                asked.append((gaps, self._read(list(dict.fromkeys([name for name, _ in gaps])))))
+                asked.append((gaps, self._read(list(gaps))))
             self._fill(*asked.popleft())
 
     def _fill(self, gaps: _Gaps, found: Mapping[ChunkHash, bytes]) -> None:
-        for (name, _), some in gaps.items():
+        """Put chunks where they belong, in the order in which they come."""
+        for name in found:
+            if name not in gaps:
+                continue
             chunk = checked(name, found)
-            for at, steps, ref in some:
+            for at, steps, ref in gaps.pop(name):
                 if not ref.level and len(chunk) == 1 + ref.entry.size and chunk[0] == nodes.LEAF:
                     # Nearly all of them are this.
                     self._put(at, memoryview(chunk)[1:])
                 else:
                     self._place(_opened(ref, chunk), at, steps)
+        for name in gaps:
+            # It did not come.
+            checked(name, found)
 
     def _place(self, pieces: list[_Piece], at: int, steps: int) -> None:
         """Put these one after the other, from `at` on; their sizes have been checked."""
@@ -193,9 +199,8 @@ class _Placing:
             raise MalformedNodeError(f"{self._parts} parts in {self._size} bytes")
         for piece in pieces:
             if isinstance(piece, _Ref):
-                key = (piece.entry.hash, piece.level)
                 gaps = self._nodes if piece.level else self._leaves
-                gaps.setdefault(key, []).append((at, steps + 1, piece))
+                gaps.setdefault(piece.entry.hash, []).append((at, steps + 1, piece))
                 at += piece.entry.size
             else:
                 self._put(at, piece)

@@ -241,7 +241,7 @@ def test_a_view_that_is_interrupted_while_it_is_left_gives_its_connection_back(
         reader = view.__enter__()
         reader.session("a")
         with monkeypatch.context() as patch:
-            patch.setattr(ChunkQuestion, "receive", interrupted)
+            patch.setattr(ChunkQuestion, "receive_some", interrupted)
             reader.chunks(names)
             with pytest.raises(KeyboardInterrupt):
                 view.__exit__(None, None, None)

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
+from itertools import islice, product
 from typing import Any
 
 import pytest
 
 psycopg = pytest.importorskip("psycopg")
 
-from holdfast.backends.postgres import PostgresBackend, asking, chunks, view  # noqa: E402
-from holdfast.backends.postgres.asking import Statement, line_up, next_answer, rows_in  # noqa: E402
+from holdfast.backends.postgres import PostgresBackend, chunks, lining_up, view  # noqa: E402
+from holdfast.backends.postgres.asking import Statement, rows_in  # noqa: E402
 from holdfast.backends.postgres.chunks import ChunkQuestion  # noqa: E402
 from holdfast.backends.postgres.connecting import Connected  # noqa: E402
+from holdfast.backends.postgres.lining_up import LinedUp, line_up  # noqa: E402
 from holdfast.backends.postgres.read import PostgresReader  # noqa: E402
+from holdfast.backends.rows import Row  # noqa: E402
 from holdfast.errors import BackendError, HoldfastError  # noqa: E402
 from holdfast.storage.records import ChunkHash  # noqa: E402
 from holdfast.testing.rows import batch, chunk, row  # noqa: E402
+
+in_parts_only = pytest.mark.skipif(
+    not lining_up._HAS_PARTS, reason="before its version 17 libpq gives answers whole"
+)
 
 _ECHO = Statement("echo", "SELECT %s::text")
 
@@ -57,6 +65,13 @@ def connected(reader: PostgresReader) -> Connected:
     return reader._connected
 
 
+def rows_of(connection: Connected, answer: LinedUp) -> list[Row]:
+    found: list[Row] = []
+    while (part := answer.next_part()) is not None:
+        found += rows_in(connection, part)
+    return found
+
+
 def interrupted(*_: object) -> Any:
     """Stands for a step in which Ctrl-C comes."""
     raise KeyboardInterrupt
@@ -66,10 +81,12 @@ def test_answers_are_those_to_the_questions_in_whatever_order_they_are_looked_at
     reader: PostgresReader, plain: dict[ChunkHash, bytes]
 ) -> None:
     names = list(plain)
-    for looked_at in ((0, 1), (1, 0)):
+    ways: list[Callable[[Any], object]] = [len, dict, deque]
+    for looked_at, how in product(((0, 1), (1, 0)), ways):
         asked = [reader.chunks(names[:3]), reader.chunks(names[3:])]
         assert connected(reader).asked == connected(reader).answered + 2
         for number in looked_at:
+            how(asked[number])
             assert all(asked[number][name] == plain[name] for name in asked[number])
         assert sum(map(len, asked)) == len(plain)
         assert reader.session("work") is not None
@@ -108,7 +125,7 @@ def test_an_answer_that_was_interrupted_is_nobody_elses(
         reader.session("work")
         first, second = reader.chunks(names[:2]), reader.chunks(names[2:])
         with monkeypatch.context() as patch:
-            patch.setattr(asking, "_answers", interrupted)
+            patch.setattr(lining_up, "_fetched", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 len(first)
         assert connected(reader).closed
@@ -129,7 +146,7 @@ def test_one_who_does_not_get_to_waiting_leaves_the_answer_to_nobody(
         reader.session("work")
         first, second = reader.chunks(names[:2]), reader.chunks(names[2:])
         with monkeypatch.context() as patch:
-            patch.setattr(ChunkQuestion, "receive", interrupted)
+            patch.setattr(ChunkQuestion, "receive_some", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 len(first)
         # The answer that comes next is that to the first one.
@@ -167,7 +184,7 @@ def test_one_who_does_not_get_to_waiting_leaves_the_answer_to_no_other_question(
         reader.session("work")
         asked = reader.chunks(list(plain))
         with monkeypatch.context() as patch:
-            patch.setattr(ChunkQuestion, "receive", interrupted)
+            patch.setattr(ChunkQuestion, "receive_some", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 len(asked)
         assert connected(reader).is_behind
@@ -232,15 +249,16 @@ def test_a_server_that_ends_the_connection_says_why(
 def test_on_a_connection_each_gets_its_own_answer_and_a_refusal_is_one(store: PostgresBackend) -> None:
     refused = Statement("refused", "SELECT 1 / %s::integer")
     with store._pool.connection() as connection:
-        numbers = [
+        first, second, third = (
             line_up(connection, _ECHO, ["one"]),
             line_up(connection, refused, [0]),
             line_up(connection, _ECHO, ["three"]),
-        ]
-        assert rows_in(connection, next_answer(connection, numbers[0])) == [("one",)]
+        )
+        assert rows_of(connection, first) == [("one",)]
         with pytest.raises(psycopg.errors.DivisionByZero):
-            next_answer(connection, numbers[1])
-        assert rows_in(connection, next_answer(connection, numbers[2])) == [("three",)]
+            second.next_part()
+        assert second.next_part() is None
+        assert rows_of(connection, third) == [("three",)]
         # And then it is as it was.
         assert connection.execute("SELECT 4").fetchall() == [(4,)]
 
@@ -248,9 +266,9 @@ def test_on_a_connection_each_gets_its_own_answer_and_a_refusal_is_one(store: Po
 def test_an_answer_out_of_turn_is_not_given(store: PostgresBackend) -> None:
     with store._pool.connection() as connection:
         line_up(connection, _ECHO, ["one"])
-        number = line_up(connection, _ECHO, ["two"])
+        second = line_up(connection, _ECHO, ["two"])
         with pytest.raises(psycopg.OperationalError, match="not waited for"):
-            next_answer(connection, number)
+            second.next_part()
         assert connection.closed
 
 
@@ -261,4 +279,139 @@ def test_a_connection_of_which_nobody_knows_what_was_sent_is_closed(
         monkeypatch.setattr(Statement, "put", interrupted)
         with pytest.raises(KeyboardInterrupt):
             line_up(connection, _ECHO, ["one"])
+        assert connection.closed
+
+
+@pytest.fixture
+def many(store: PostgresBackend) -> dict[ChunkHash, bytes]:
+    """Chunks that stand alone, for several parts of an answer."""
+    some = [chunk(b"%d " % number * 100) for number in range(3 * lining_up._ROWS + 1)]
+    store.commit(batch(row("a", root=some[0].hash), chunks=tuple(some)))
+    return {each.hash: each.data for each in some}
+
+
+@in_parts_only
+def test_chunks_can_be_looked_at_while_others_still_come(
+    store: PostgresBackend, many: dict[ChunkHash, bytes]
+) -> None:
+    with store.reader() as reader:
+        reader.session("work")
+        found = reader.chunks(list(many))
+        seen = []
+        for name in found:
+            assert found[name] == many[name]
+            seen.append(name)
+            # They come a few at a time.
+            assert connected(reader).is_behind or len(seen) > len(many) - lining_up._ROWS
+        assert not connected(reader).is_behind
+        assert sorted(seen) == sorted(many)
+        assert dict(found) == many
+
+
+@pytest.mark.parametrize("in_parts", [True, False])
+@pytest.mark.parametrize("first", [0, 1, 9, 25])
+def test_a_part_of_the_answer_and_then_all_of_it(
+    store: PostgresBackend,
+    many: dict[ChunkHash, bytes],
+    monkeypatch: pytest.MonkeyPatch,
+    first: int,
+    in_parts: bool,
+) -> None:
+    monkeypatch.setattr(lining_up, "_HAS_PARTS", in_parts and lining_up._HAS_PARTS)
+    with store.reader() as reader:
+        reader.session("work")
+        found, behind = reader.chunks(list(many)), reader.chunks(list(many)[:2])
+        begun = iter(found)
+        early = [next(begun) for _ in range(first)]
+        assert len(found) == len(many)
+        assert sorted([*early, *begun]) == sorted(many)
+        assert {name: found[name] for name in found} == many
+        # Whoever goes through what is there waits for nothing else.
+        assert connected(reader).is_behind
+        assert dict(behind) == {name: many[name] for name in list(many)[:2]}
+        assert reader.session("work") is not None
+
+
+def test_those_that_stand_on_others_come_last(store: PostgresBackend, plain: dict[ChunkHash, bytes]) -> None:
+    names = list(plain)
+    with store.reader() as reader:
+        reader.session("work")
+        found = reader.chunks(names)
+        # Not `list`, which asks how many there are, and so for all of them.
+        order = deque(iter(found))
+        assert set(islice(order, len(names) // 2, None)) == set(names[1::2])
+        # What a single one stands on comes with it, and is not what was asked for.
+        assert deque(iter(reader.chunks(names[1:2]))) == deque(names[1:2])
+        assert dict(found) == plain
+
+
+@in_parts_only
+def test_an_answer_that_is_refused_in_the_middle_is_none(
+    store: PostgresBackend, many: dict[ChunkHash, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The rows before are sent: they fill more than the server gathers.
+    breaks = Statement(
+        "breaks",
+        "SELECT c.number, c.hash, c.codec, c.size_bytes / (20 - row_number() OVER ())::int, c.base, c.depth, "
+        "repeat('x', 4000)::bytea FROM chunks AS c WHERE c.hash = ANY (%a)",
+    )
+    with store.reader() as reader:
+        reader.session("work")
+        with monkeypatch.context() as patch:
+            patch.setattr(chunks, "_SELECT_ALONE", breaks)
+            found = reader.chunks(list(many))
+            begun = iter(found)
+            assert next(begun) in many
+            with pytest.raises(HoldfastError, match="division by zero"):
+                deque(begun)
+            with pytest.raises(HoldfastError, match="division by zero"):
+                len(found)
+        assert not connected(reader).is_behind
+        with pytest.raises(HoldfastError, match="division by zero"):
+            reader.session("work")
+    with store.reader() as reader:
+        assert reader.session("work") is not None
+
+
+def test_who_leaves_in_the_middle_of_an_answer_leaves_nothing_to_others(
+    store: PostgresBackend, many: dict[ChunkHash, bytes]
+) -> None:
+    def look_and_leave(why: type[BaseException]) -> None:
+        with store.reader() as reader:
+            reader.session("work")
+            begun = iter(reader.chunks(list(many)))
+            next(begun)
+            raise why
+
+    for leaves in (KeyboardInterrupt, ValueError):
+        with pytest.raises(leaves):
+            look_and_leave(leaves)
+        with store.reader() as reader:
+            reader.session("work")
+            assert dict(reader.chunks(list(many))) == many
+
+
+def test_an_answer_that_libpq_has_looked_at_comes_whole(store: PostgresBackend) -> None:
+    rows = Statement("rows", "SELECT generate_series(1, %s::integer)")
+    with store._pool.connection() as connection:
+        answer = line_up(connection, rows, [3 * lining_up._ROWS])
+        while connection.pgconn.is_busy():
+            connection.pgconn.consume_input()
+        part = answer.next_part()
+        assert part is not None
+        assert part.ntuples == 3 * lining_up._ROWS
+        assert answer.next_part() is None
+        assert connection.execute("SELECT 4").fetchall() == [(4,)]
+
+
+def test_a_server_that_ends_the_connection_in_the_middle_says_why(store: PostgresBackend) -> None:
+    ends = Statement(
+        "ends",
+        "SELECT number, CASE WHEN number = 40 THEN pg_terminate_backend(pg_backend_pid())::text "
+        "ELSE repeat('x', 4000) END FROM generate_series(1, %s::integer) AS number",
+    )
+    with store._pool.connection() as connection:
+        answer = line_up(connection, ends, [60])
+        with pytest.raises(psycopg.errors.AdminShutdown):
+            rows_of(connection, answer)
         assert connection.closed

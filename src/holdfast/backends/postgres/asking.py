@@ -2,7 +2,7 @@
 
 A cursor of psycopg looks at each value for the type it should have, at the statement for what it may have prepared
 before, and makes objects for rows, all of which is known here. Without it a save takes a tenth less of the client's
-time. And what is sent need not be waited for at once: see `line_up`.
+time. And what is sent need not be waited for at once: see `lining_up.py`.
 
 `Connection.wait` of psycopg still does the waiting in the main thread, so that Ctrl-C ends a statement. Other threads,
 which no signal reaches, wait for a save inside of libpq.
@@ -38,6 +38,9 @@ _ARRAY: Final = struct.Struct(">iiIii")
 TRUE: Final = b"\x01"
 """In an answer."""
 _NULL: Final = b"\xff\xff\xff\xff"
+
+GIVEN: Final = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_CHUNK)
+"""What the server says where it does what it was asked for."""
 
 _WORTH_PREPARING: Final = 5
 """Uses on one connection, before a statement is kept there; who saves once need not pay for it."""
@@ -147,7 +150,7 @@ class Statement:
             raise
         try:
             for each in answers:
-                _check(each)
+                check_result(each)
         except psycopg.Error as error:
             if error.sqlstate in NOT_KEPT:
                 # Some may be there: what is kept from here on has other names.
@@ -178,7 +181,7 @@ class Statement:
         # occasion for other threads to take it: where two or four save, that is a tenth of their time.
         # None is NULL for it, too, whatever its type says.
         result = pgconn.exec_prepared(name, given, self._formats, pq.Format.BINARY)  # type: ignore[arg-type]
-        _check(result)
+        check_result(result)
         return result
 
 
@@ -191,7 +194,7 @@ def ask_plainly(connection: psycopg.Connection[Any], statements: bytes) -> list[
     connection.pgconn.send_query(statements)
     results: list[pq.abc.PGresult] = connection.wait(generators.execute(connection.pgconn))
     for each in results:
-        _check(each)
+        check_result(each)
     return results
 
 
@@ -256,13 +259,13 @@ def _at_once(connection: Connected, puts: Sequence[Callable[[], None]]) -> list[
             put()
         pgconn.pipeline_sync()
         results = connection.wait(_answers(pgconn, len(puts)))
-        _leave_pipeline(pgconn)
+        leave_pipeline(pgconn)
     except BaseException:
         # Lost, or interrupted between two answers: the rest would be taken for those of the next questions.
         connection.close()
         raise
     for each in results:
-        _check(each)
+        check_result(each)
     return results
 
 
@@ -281,7 +284,8 @@ def _answers(pgconn: pq.abc.PGconn, count: int) -> PQGen[list[pq.abc.PGresult]]:
     return answers
 
 
-def _leave_pipeline(pgconn: pq.abc.PGconn) -> None:
+def leave_pipeline(pgconn: pq.abc.PGconn) -> None:
+    """Ask nothing more in a row; all answers have been taken."""
     if pgconn.status == pq.ConnStatus.OK:
         pgconn.exit_pipeline_mode()
 
@@ -300,54 +304,6 @@ def _until_committed(pgconn: pq.abc.PGconn, count: int) -> PQGen[list[pq.abc.PGr
                 return answers
             answers.append(answer)
     raise psycopg.OperationalError("the server did not say that the transaction has ended")
-
-
-def line_up(connection: Connected, statement: Statement, values: Sequence[Value]) -> int:
-    """Ask behind what is under way, as far as that goes without waiting; the number to take the answer by.
-
-    Until all that was asked so is answered, nothing can be asked on the connection in another way.
-
-    Raises:
-        psycopg.Error: The connection is lost.
-    """
-    pgconn = connection.pgconn
-    try:
-        if not connection.is_behind:
-            pgconn.enter_pipeline_mode()
-        connection.asked += 1
-        statement.put(connection, values)
-        # After each: where one is refused, the others are still answered, and be it that the transaction is over.
-        pgconn.pipeline_sync()
-        pgconn.flush()
-    except BaseException:
-        # Nobody knows what was sent.
-        connection.close()
-        raise
-    return connection.asked
-
-
-def next_answer(connection: Connected, number: int) -> pq.abc.PGresult:
-    """The answer to what `line_up` gave this number, of which it is the turn.
-
-    Raises:
-        psycopg.Error: The server refuses, or is gone.
-    """
-    pgconn = connection.pgconn
-    if number != connection.answered + 1:
-        # Ctrl-C in the wait for the one before: as below.
-        connection.close()
-        raise psycopg.OperationalError("an answer was not waited for")
-    try:
-        (result,) = connection.wait(_answers(pgconn, 1))
-        connection.answered = number
-        if not connection.is_behind:
-            _leave_pipeline(pgconn)
-    except BaseException:
-        # The next answer would be taken for another one.
-        connection.close()
-        raise
-    _check(result)
-    return result
 
 
 def leave_commit(connection: Connected) -> None:
@@ -383,12 +339,17 @@ def received(connection: psycopg.Connection[Any]) -> pq.abc.PGresult:
     results: list[pq.abc.PGresult] = connection.wait(generators.execute(connection.pgconn))
     if not results:
         raise psycopg.OperationalError("the server was asked nothing")
-    _check(results[-1])
+    check_result(results[-1])
     return results[-1]
 
 
-def _check(result: pq.abc.PGresult) -> None:
-    if result.status not in (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK):
+def check_result(result: pq.abc.PGresult) -> None:
+    """Raise what the server says in place of an answer.
+
+    Raises:
+        psycopg.Error: That.
+    """
+    if result.status not in GIVEN:
         error = error_from_result(result)
         # The server always gives a code: without one these are libpq's words for a connection that broke.
         raise error if error.sqlstate is not None else psycopg.OperationalError(str(error))

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from holdfast.backends.chunk_rows import MAX_DEPTH, PackedChunk, ReadChunks
-from holdfast.backends.postgres.asking import Statement, array_of, line_up, next_answer, rows_in
+from holdfast.backends.postgres.asking import Statement, array_of, rows_in
 from holdfast.backends.postgres.connecting import Connected
+from holdfast.backends.postgres.lining_up import LinedUp, line_up
 from holdfast.backends.preparing import depth_of
 from holdfast.backends.recent import RecentChunks
 from holdfast.backends.rows import Row
@@ -150,29 +151,45 @@ class ChunkQuestion:
             always asked: that is most often a root, which most often stands on others.
     """
 
-    __slots__ = ("_number", "_statement", "_wanted", "rows")
+    __slots__ = ("_answer", "_come", "_statement", "_wanted", "rows")
 
     def __init__(self, wanted: Sequence[ChunkHash], *, with_bases: bool = False) -> None:
         self._wanted = wanted
         several = _SELECT_WITH_BASES if with_bases else _SELECT_ALONE
         self._statement = _SELECT_ONE if len(wanted) == 1 else several
-        self._number = 0
+        self._answer: LinedUp | None = None
+        self._come: list[Row] = []
         self.rows: list[Row] | None = None
         """The answer, if there is one."""
 
     def ask(self, connection: Connected) -> None:
         """Ask, and wait for the answer."""
         self.send(connection)
-        self.receive(connection)
+        while self.receive_some(connection):
+            pass
 
     def send(self, connection: Connected) -> None:
         """Ask, behind what is under way on that connection."""
         names = self._wanted[0] if self._statement is _SELECT_ONE else array_of(self._wanted)
-        self._number = line_up(connection, self._statement, [names])
+        self._answer = line_up(connection, self._statement, [names])
 
-    def receive(self, connection: Connected) -> None:
-        """Take the answer, which is the next one to come on that connection."""
-        self.rows = rows_in(connection, next_answer(connection, self._number))
+    def receive_some(self, connection: Connected) -> list[Row]:
+        """Take rows of the answer, which is the next one to come on that connection; none where those were all."""
+        assert self._answer is not None, "received before it was sent"
+        while (part := self._answer.next_part()) is not None:
+            # The last one may be empty.
+            if part.ntuples:
+                some = rows_in(connection, part)
+                self._come += some
+                return some
+        self.rows = self._come
+        return []
+
+    def alone(self, some: Iterable[Row]) -> dict[ChunkHash, Row]:
+        """The chunks in rows of the answer that need no others of it."""
+        if self._statement is not _SELECT_ALONE:
+            return {}
+        return {name: (number, *row) for number, name, *row in some if row[2] is None}
 
     def chains(self) -> tuple[dict[ChunkHash, Sequence[Row]], list[ChunkHash]]:
         """Those of the chunks that are there; and those of which more than was asked for is needed."""

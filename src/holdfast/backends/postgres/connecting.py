@@ -96,7 +96,7 @@ class Connected(psycopg.Connection[TupleRow]):
         uses: How often statements were used on it, by name (`asking.py`).
         views: How many views it has had since it was opened, or since what the server kept of it was found to be gone.
         keeps_views: Whether the server keeps the statements of views.
-        asked: How many questions were lined up on it (`asking.line_up`).
+        asked: How many questions were lined up on it (`lining_up.line_up`).
         answered: How many of those were answered.
         owes: Whether an answer is on its way that whoever takes it next has to take first (`asking.leave_commit`).
     """

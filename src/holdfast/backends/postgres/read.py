@@ -106,7 +106,7 @@ class PostgresReader:
         self._reopen = reopen
         self._branches: dict[str, dict[str, Row] | None] = {}
         self._ahead: dict[bytes, Row] = {}
-        self._under_way = ChunksUnderWay(self._ask_now, url)
+        self._under_way = ChunksUnderWay(self._ask_now)
         self._root: dict[ChunkHash, Sequence[Row]] = {}
         if ahead is not None:
             self._branches[ahead.session] = self._known(ahead.branches, ahead.checkpoint)

@@ -5,25 +5,28 @@ When the nodes are there it asks for what they name, while the server is still a
 always has something to do, and what has come is expanded meanwhile (`objects/joining.py`).
 
 Answers come in the order of the questions. Each is taken from the connection when somebody looks at it, or at a later
-one, or when something else is asked.
+one, or when something else is asked. Who goes through it has each chunk as it comes; who looks for one waits for all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
-from holdfast.backends.chunk_rows import ReadChunks
+from holdfast.backends.chunk_rows import ReadChunks, plain_of
 from holdfast.backends.postgres.chunks import ChunkQuestion
 from holdfast.backends.postgres.connecting import Connected
-from holdfast.backends.postgres.errors import view_ended
 from holdfast.backends.rows import Row
 from holdfast.errors import HoldfastError
 from holdfast.storage.records import ChunkHash
 
 T = TypeVar("T")
-_Ask = Callable[[Callable[[Connected], T]], T]
+
+
+class _Ask(Protocol):
+    def __call__(self, question: Callable[[Connected], T], /) -> T: ...
+
 
 _MOST: Final = 2
 """Questions in a row, as many as a load asks. What was asked for and not looked at is held in memory."""
@@ -34,14 +37,12 @@ class ChunksUnderWay:
 
     Args:
         ask: Asks something on the connection of the view.
-        url: The name of the store, for errors.
     """
 
-    __slots__ = ("_ask", "_failure", "_line", "_url")
+    __slots__ = ("_ask", "_failure", "_line")
 
-    def __init__(self, ask: _Ask[None], url: str) -> None:
+    def __init__(self, ask: _Ask) -> None:
         self._ask = ask
-        self._url = url
         self._failure: HoldfastError | None = None
         # By the questions: two mappings are equal where their chunks are.
         self._line: dict[ChunkQuestion, AskedChunks] = {}
@@ -79,14 +80,18 @@ class ChunksUnderWay:
             HoldfastError: It said nothing.
         """
         try:
-            for each in self._line.values():
-                self._receive(each)
-                if each is asked:
-                    break
+            self._receive_before(asked)
+            self._receive(asked)
             return ReadChunks(self._chains(asked))
         finally:
             # Whatever came of it: nobody asks for that again.
             self._line.pop(asked.question, None)
+
+    def some_of(self, asked: AskedChunks) -> list[Row]:
+        """Rows of an answer that nobody has taken yet; none where those were all, or it was refused."""
+        if not asked.is_received:
+            self._receive_before(asked)
+        return self._receive_some(asked)
 
     def _settle_first(self) -> None:
         next(iter(self._line.values())).settle()
@@ -94,8 +99,6 @@ class ChunksUnderWay:
     def _chains(self, asked: AskedChunks) -> dict[ChunkHash, Sequence[Row]]:
         if asked.error is not None:
             raise asked.error
-        if asked.question.rows is None:
-            raise view_ended(self._url, "an answer was not waited for")
         chains, left = asked.question.chains()
         if left:
             self.receive()
@@ -104,32 +107,46 @@ class ChunksUnderWay:
             chains.update(more.chains()[0])
         return chains
 
+    def _receive_before(self, asked: AskedChunks) -> None:
+        """Take what is in front of one that is in the line."""
+        for each in self._line.values():
+            if each is asked:
+                break
+            self._receive(each)
+
     def _receive(self, asked: AskedChunks) -> None:
+        while self._receive_some(asked):
+            pass
+
+    def _receive_some(self, asked: AskedChunks) -> list[Row]:
         if asked.is_received:
-            return
-        # Once, whatever comes of it: what the connection says next is the answer to something else.
-        asked.is_received = True
+            return []
         try:
-            self._ask(asked.question.receive)
+            return self._ask(asked.question.receive_some)
         except HoldfastError as error:
             # The first says why; the others are told no more than that the transaction has ended.
             self._failure = self._failure or error
             asked.error = self._failure
+            return []
 
 
 class AskedChunks(Mapping[ChunkHash, bytes]):
     """Chunks that were asked for. Looking at them waits for the answer."""
 
-    __slots__ = ("_found", "_line", "error", "is_received", "question")
+    __slots__ = ("_early", "_found", "_line", "error", "question")
 
     def __init__(self, question: ChunkQuestion, line: ChunksUnderWay) -> None:
         self.question = question
         self._line = line
         self._found: Mapping[ChunkHash, bytes] | HoldfastError | None = None
-        self.is_received = False
-        """Whether the answer was taken from the connection, or at least tried to."""
+        self._early: dict[ChunkHash, Row] = {}
         self.error: HoldfastError | None = None
         """Why there is no answer."""
+
+    @property
+    def is_received(self) -> bool:
+        """Whether nothing more comes of it."""
+        return self.question.rows is not None or self.error is not None
 
     def take(self) -> Mapping[ChunkHash, bytes]:
         """The answer.
@@ -152,13 +169,21 @@ class AskedChunks(Mapping[ChunkHash, bytes]):
             self.take()
 
     def __getitem__(self, name: ChunkHash) -> bytes:
-        return self.take()[name]
+        row = self._early.get(name)
+        return self.take()[name] if row is None else plain_of(name, [row])
 
     def __contains__(self, name: object) -> bool:
         return name in self.take()
 
     def __iter__(self) -> Iterator[ChunkHash]:
-        return iter(self.take())
+        """As they come, and then those that need others."""
+        seen: set[ChunkHash] = set()
+        while some := self._line.some_of(self):
+            alone = self.question.alone(some)
+            self._early.update(alone)
+            seen.update(alone)
+            yield from alone
+        yield from (name for name in self.take() if name not in seen)
 
     def __len__(self) -> int:
         return len(self.take())
