@@ -1,32 +1,37 @@
 """Running one workload: every contender saves every step, then every checkpoint asked for is loaded again.
 
 Contenders take turns in blocks of steps, in an order that rotates, so that a slow minute of the machine hits all of
-them. Each has a state of its own. Loads open the store anew each time; then checkpoints are loaded one after the other
-from a store that stays open. What is loaded is compared with what was saved: a contender that gives back something else
-ends the run.
+them. Each has a state of its own. Then each reads, in a process of its own (`reading`). Loads open the store anew each
+time; then checkpoints are loaded one after the other from a store that stays open. What is loaded is compared with what
+was saved: a contender that gives back something else ends the run.
 """
 
 from __future__ import annotations
 
 import gc
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
 from bench.contenders import Contender, Entry
+from bench.reading import ReadingProcess
 from bench.timing import Sample, summary, timed
 from bench.workloads import Workload
+
+_T = TypeVar("_T")
 
 _BLOCKS = 20
 _LATE = 25
 """Saves at the end of a run that count at least: of fewer, one collection of garbage would move the median."""
-_LOADS = 25
+_ROUNDS = 3
+"""Of reading, each in new processes."""
+_LOADS = 9
+"""In each round."""
 _IN_A_ROW = 20
-_ROWS = 3
-_LISTINGS = 3
 
 
 class WrongStateError(Exception):
@@ -61,13 +66,8 @@ def run(workload: Workload, entries: list[Entry], folder: Path, *, listing: int 
             results["contenders"][name]["bytes"] = contender.size()
             results["contenders"][name] |= contender.more_figures()
         readable = {name: contender for name, contender in present.items() if contender.readable}
-        for name, loads in _loads(workload, readable).items():
-            results["contenders"][name] |= loads
-        for name, samples in _loads_in_a_row(workload, readable).items():
-            results["contenders"][name]["load_in_a_row"] = summary(samples)
-        if listing:
-            for name, samples in _listings(readable, listing).items():
-                results["contenders"][name]["log"] = summary(samples) | {"checkpoints": listing}
+        for name, figures in _read(workload, readable, listing).items():
+            results["contenders"][name] |= figures
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return results
@@ -88,7 +88,7 @@ def _checked_settings(name: str, contender: Contender) -> dict[str, Any]:
     return settings
 
 
-def _turns(contenders: dict[str, Contender], turn: int) -> Iterator[tuple[str, Contender]]:
+def _turns(contenders: dict[str, _T], turn: int) -> Iterator[tuple[str, _T]]:
     """All contenders, another one first each turn."""
     items = list(contenders.items())
     start = turn % len(items) if items else 0
@@ -125,69 +125,79 @@ def points(workload: Workload) -> dict[str, int]:
     return {"first": 1, "middle": max(1, total // 2 - 1), "newest": total}
 
 
-def _loads(workload: Workload, contenders: dict[str, Contender]) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {name: {"load": {}, "open": {}} for name in contenders}
+class _Readings:
+    """What was measured of one contender's reading."""
+
+    def __init__(self, workload: Workload) -> None:
+        self.opening: dict[str, list[Sample]] = {point: [] for point in points(workload)}
+        self.loading: dict[str, list[Sample]] = {point: [] for point in points(workload)}
+        self.in_a_row: list[Sample] = []
+        self.listing: list[Sample] = []
+
+    def figures(self, listing: int) -> dict[str, Any]:
+        """All of it, as it goes into the results."""
+        found = {
+            "open": {point: summary(samples) for point, samples in self.opening.items()},
+            "load": {point: summary(samples) for point, samples in self.loading.items()},
+            "load_in_a_row": summary(self.in_a_row),
+        }
+        return found | ({"log": summary(self.listing) | {"checkpoints": listing}} if listing else {})
+
+
+def _read(workload: Workload, contenders: dict[str, Contender], listing: int) -> dict[str, dict[str, Any]]:
+    found = {name: _Readings(workload) for name in contenders}
+    for _ in range(_ROUNDS):
+        # Others: where things come to lie in the memory of a process is chance, and makes a load up to a fifth longer.
+        with ExitStack() as processes:
+            readers = {
+                name: processes.enter_context(ReadingProcess(contender))
+                for name, contender in contenders.items()
+            }
+            _loads(workload, readers, found)
+            _loads_in_a_row(workload, readers, found)
+            if listing:
+                _listings(readers, listing, found)
+    return {name: each.figures(listing) for name, each in found.items()}
+
+
+def _loads(workload: Workload, readers: dict[str, ReadingProcess], found: dict[str, _Readings]) -> None:
     for point, step in points(workload).items():
-        expected = workload.state_after(step)
-        opening: dict[str, list[Sample]] = {name: [] for name in contenders}
-        loading: dict[str, list[Sample]] = {name: [] for name in contenders}
-        gc.collect()
-        gc.freeze()
+        _compare(workload, readers, [step])
         for turn in range(_LOADS):
-            for name, contender in _turns(contenders, turn):
-                reader, sample = timed(contender.reader)
-                opening[name].append(sample)
-                state, sample = timed(lambda: reader.load(contender.names[step]))  # noqa: B023 - called at once
-                loading[name].append(sample)
-                reader.close()
-                if turn == 0 and state != expected:
-                    raise WrongStateError(
-                        f"{workload.name}: {name} gave back another state for checkpoint {step}"
-                    )
-                del state
-        gc.unfreeze()
-        for name in contenders:
-            found[name]["load"][point] = summary(loading[name])
-            found[name]["open"][point] = summary(opening[name])
-    return found
+            for name, reader in _turns(readers, turn):
+                opening, loading = reader.load(step)
+                found[name].opening[point].append(opening)
+                found[name].loading[point].append(loading)
 
 
-def _loads_in_a_row(workload: Workload, contenders: dict[str, Contender]) -> dict[str, list[Sample]]:
+def _compare(workload: Workload, readers: dict[str, ReadingProcess], steps: Iterable[int]) -> None:
+    """Each contender gives back what it was given; and has imported what it needs for that, before any of it counts."""
+    for step in steps:
+        expected = workload.state_after(step)
+        for name, reader in readers.items():
+            if reader.state(step) != expected:
+                raise WrongStateError(
+                    f"{workload.name}: {name} gave back another state for checkpoint {step}"
+                )
+
+
+def _loads_in_a_row(
+    workload: Workload, readers: dict[str, ReadingProcess], found: dict[str, _Readings]
+) -> None:
     """The newest checkpoints, each once, oldest first, from a store that stays open.
 
     The first of them is not counted: it is a load from a store that was opened anew.
     """
-    samples: dict[str, list[Sample]] = {name: [] for name in contenders}
     total = len(workload.steps)
     steps = range(max(0, total - _IN_A_ROW), total + 1)
-    expected = {step: workload.state_after(step) for step in steps}
-    gc.collect()
-    gc.freeze()
-    for turn in range(_ROWS):
-        for name, contender in _turns(contenders, turn):
-            reader = contender.reader()
-            for step in steps:
-                state, sample = timed(lambda: reader.load(contender.names[step]))  # noqa: B023 - called at once
-                if step != steps[0]:
-                    samples[name].append(sample)
-                if turn == 0 and state != expected[step]:
-                    raise WrongStateError(
-                        f"{workload.name}: {name} gave back another state for checkpoint {step}"
-                    )
-                del state
-            reader.close()
-    gc.unfreeze()
-    return samples
+    _compare(workload, readers, steps)
+    for name, reader in readers.items():
+        found[name].in_a_row += reader.in_a_row(steps)[1:]
 
 
-def _listings(contenders: dict[str, Contender], limit: int) -> dict[str, list[Sample]]:
-    samples: dict[str, list[Sample]] = {name: [] for name in contenders}
-    for turn in range(_LISTINGS):
-        for name, contender in _turns(contenders, turn):
-            reader = contender.reader()
-            count, sample = timed(lambda: reader.log(limit))  # noqa: B023 - called at once
-            reader.close()
-            if count != limit:
-                raise WrongStateError(f"{name} listed {count} of {limit} checkpoints")
-            samples[name].append(sample)
-    return samples
+def _listings(readers: dict[str, ReadingProcess], limit: int, found: dict[str, _Readings]) -> None:
+    for name, reader in readers.items():
+        count, sample = reader.log(limit)
+        if count != limit:
+            raise WrongStateError(f"{name} listed {count} of {limit} checkpoints")
+        found[name].listing.append(sample)

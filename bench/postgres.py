@@ -1,6 +1,6 @@
 """The benchmark on a PostgreSQL server: `python -m bench.postgres`, from the root of the repository.
 
-python -m bench.postgres                     everything; about ten minutes, and 2 GB of disk while it runs
+python -m bench.postgres                     everything; about ten minutes, and 8 GB of disk while it runs
 python -m bench.postgres --quick             the same with fewer steps, in a minute; its ratios are no measurement
 python -m bench.postgres --only W1 writers   some parts: W1, writers (16 at once), scale (1, 8 and 32 at once)
 
@@ -121,24 +121,35 @@ def _run(options: argparse.Namespace, server: Server, results: dict[str, Any]) -
 
 
 def _writers(options: argparse.Namespace, server: Server) -> dict[str, Any]:
-    """Everyone with 16 writers, in turns."""
-    from bench.writers import Crew
+    """Everyone with 16 writers, in turns: with states of about 100 messages, and through all of W1."""
+    from bench.writers import PIECE, Crew
 
     turns = 1 if options.quick else _TURNS
     sessions = 1 if options.quick else 2
-    crews = {name: Crew(name, _WRITERS, sessions, options.seed) for name in _KINDS}
-    return {"count": _WRITERS, "contenders": _in_turns(server, crews, turns)}
+    steps = 100 if options.quick else 1_000
+    piece = {name: Crew(name, _WRITERS, sessions, options.seed, *PIECE) for name in _KINDS}
+    whole = {name: Crew.through(steps, name, _WRITERS, options.seed) for name in _KINDS}
+    return {
+        "count": _WRITERS,
+        "contenders": _in_turns(server, piece, turns),
+        # Once: it takes minutes, in which a host has good and bad seconds for everyone.
+        "whole": {"steps": steps, "contenders": _in_turns(server, whole, 1)},
+    }
 
 
 def _scale(options: argparse.Namespace, server: Server) -> dict[str, Any]:
     """Holdfast with 1, 8 and 32 writers, in turns."""
-    from bench.writers import FIRST, LAST, Crew
+    from bench.writers import PIECE, Crew
 
     turns = 1 if options.quick else _TURNS
-    each = LAST - FIRST
+    first, last = PIECE
     crews = {
         f"{name}-{count}": Crew(
-            name, count, 1 if options.quick else max(1, _SCALE_SAVES // each // count), options.seed
+            name,
+            count,
+            1 if options.quick else max(1, _SCALE_SAVES // (last - first) // count),
+            options.seed,
+            *PIECE,
         )
         for name in ("holdfast", "document")
         for count in _CREWS

@@ -21,7 +21,13 @@ def render(results: Results, targets: list[Target]) -> str:
     for name, each in results["workloads"].items():
         parts += [_workload(name, each), _sizes(each)]
     if results.get("writers"):
-        parts.append(_writers(results["writers"]))
+        writers = results["writers"]
+        count, whole = writers["count"], writers["whole"]
+        title = f"{count} writers at once, each through W1 with {whole['steps']:,} steps"
+        parts.append(
+            _writers(f"{count} writers at once, states of about 100 messages", writers["contenders"])
+        )
+        parts.append(_writers(title, whole["contenders"]))
     if results.get("scale"):
         parts += [_scale(results["scale"]), _million(results["scale"])]
     if targets:
@@ -100,8 +106,7 @@ def _sizes(workload: Results) -> str:
     return table(header, rows)
 
 
-def _writers(writers: Results) -> str:
-    crews = writers["contenders"]
+def _writers(title: str, crews: Results) -> str:
     peer = crews.get("saver", {}).get("per_second")
     header = ["", "saves/s", "/ Saver", "all turns", "median", "p90", "p99", "cpu, clients", "cpu, server"]
     header.append("WAL for a save")
@@ -109,7 +114,7 @@ def _writers(writers: Results) -> str:
     for name, each in crews.items():
         turns = " ".join(f"{speed:,.0f}" for speed in each["turns"])
         rows.append([_LABELS[name], *_speed(each, peer), turns, *_latency(each), *_costs(each)])
-    return f"### {writers['count']} writers at once, states of about 100 messages\n\n{table(header, rows)}"
+    return f"### {title}\n\n{table(header, rows)}"
 
 
 def _speed(crew: Results, peer: float | None) -> Row:

@@ -89,14 +89,22 @@ def judge_postgres(results: Results) -> list[Target]:
         ]
         for what, sides, keys, limit in timed:
             made += _timed(f"{name} {what}", workload, sides, keys, (limit, None), _POSTGRES_NAMES)
-    crews = (results.get("writers") or {}).get("contenders", {})
-    for ours in (_PLAIN, _DOCUMENT):
-        if ours in crews and "saver" in crews:
-            # Upside down, so that small is good here too: the time that a save takes of everyone's.
-            measured = crews["saver"]["per_second"] / crews[ours]["per_second"]
-            what = f"{results['writers']['count']} writers, time for a save, {_NAMES[ours]}"
-            made += _target(what, "PostgresSaver", measured, 1 / 3, None)
+    writers = results.get("writers") or {}
+    whole = writers.get("whole") or {}
+    made += _writing("about 100 messages", writers)
+    made += _writing(f"W1-{whole.get('steps')}", whole)
     return made
+
+
+def _writing(what: str, crews: Results) -> Iterator[Target]:
+    found = crews.get("contenders", {})
+    for ours in (_PLAIN, _DOCUMENT):
+        if ours in found and "saver" in found:
+            # Upside down, so that small is good here too: the time that a save takes of everyone's.
+            measured = found["saver"]["per_second"] / found[ours]["per_second"]
+            count = found[ours]["writers"]
+            name = f"{count} writers, {what}, time for a save, {_NAMES[ours]}"
+            yield from _target(name, "PostgresSaver", measured, 1 / 3, None)
 
 
 def judge_graphs(results: Results) -> list[Target]:

@@ -1,11 +1,11 @@
 """Many writers at once on one server: how many saves a second, and how long each takes.
 
 A writer is a thread with sessions of its own, as an agent is; the threads are spread over a few processes. Each session
-goes through a piece of W1: it begins with 50 messages and ends with 150, one save after each step, so that
-a state has about 100. No two sessions have a message in common. Sessions are begun before the clock is, each in the
-thread that goes on with it, with some saves that nobody counts: so everyone has its connections and prepared statements
-when the clock starts. What is counted is what was saved while all writers were at work. At the end every session is
-loaded and compared.
+goes through W1, one save after each step: through all of it, or through a piece that begins with 50 messages and ends
+with 150, so that a state has about 100. No two sessions have a message in common. Sessions are begun before the clock
+is, each in the thread that goes on with it, with some saves that nobody counts: so everyone has its connections and
+prepared statements when the clock starts. What is counted is what was saved while all writers were at work. At the end
+every session is loaded and compared.
 
 holdfast has one store in each process, which its threads share. PostgresSaver lets one thread at a time through, so
 that each thread gets one to itself with a connection of its own.
@@ -30,11 +30,11 @@ from bench.measure import WrongStateError
 from bench.servers import log_position, processor_seconds, sizes
 from bench.workloads import growing
 
-FIRST, LAST = 50, 150
-"""Messages in the state of a session when its writer begins, and when it ends."""
-
 _UNCOUNTED = 10
 """Saves of each session before the clock starts."""
+
+PIECE = (50, 150)
+"""Messages in the state of a session when its writer begins, and when it ends."""
 
 _PROCESSES = 4
 _PATIENCE = 600.0
@@ -48,6 +48,14 @@ class Crew:
     writers: int
     sessions: int
     seed: int
+    first: int
+    last: int
+    """Messages in the state of each session at the beginning and at the end."""
+
+    @classmethod
+    def through(cls, steps: int, kind: str, writers: int, seed: int) -> Crew:
+        """One whose sessions go through all of W1 with so many steps."""
+        return cls(kind, writers, 1, seed, _UNCOUNTED, steps)
 
     @property
     def processes(self) -> int:
@@ -57,7 +65,7 @@ class Crew:
     @property
     def saves(self) -> int:
         """All that are made while the clock runs."""
-        return self.writers * self.sessions * (LAST - FIRST)
+        return self.writers * self.sessions * (self.last - self.first)
 
 
 def run(server: Server, crew: Crew) -> dict[str, Any]:
@@ -136,7 +144,7 @@ def _work_in_step(crew: Crew, url: str, share: list[int], barrier: Barrier, answ
         sessions += _prepared(crew, url, writer, store)
         begun.wait(_PATIENCE)
         go.wait(_PATIENCE)
-        _write(sessions, FIRST, LAST, into)
+        _write(sessions, crew.first, crew.last, into)
 
     threads = [
         threading.Thread(target=work, args=each) for each in zip(share, prepared, samples, strict=True)
@@ -158,7 +166,7 @@ def _work_in_step(crew: Crew, url: str, share: list[int], barrier: Barrier, answ
     barrier.wait(_PATIENCE)
     for sessions in prepared:
         for contender, workload in sessions:
-            _compare(contender, workload)
+            _compare(contender, workload, crew.last)
 
 
 def _prepared(
@@ -167,11 +175,11 @@ def _prepared(
     opened = open_saver(url) if store is None else store
     sessions = []
     for number in range(crew.sessions):
-        workload = growing(LAST, crew.seed + writer * 1_000 + number)
+        workload = growing(crew.last, crew.seed + writer * 1_000 + number)
         contender = KINDS[crew.kind](url, session=f"writer-{writer}-{number}", opened=opened)
-        contender.start(workload.state_after(FIRST - _UNCOUNTED))
+        contender.start(workload.state_after(crew.first - _UNCOUNTED))
         sessions.append((contender, workload))
-    _write(sessions, FIRST - _UNCOUNTED, FIRST, [])
+    _write(sessions, crew.first - _UNCOUNTED, crew.first, [])
     return sessions
 
 
@@ -186,10 +194,10 @@ def _write(
             into.append((began, time.monotonic()))
 
 
-def _compare(contender: OnPostgres, workload: Any) -> None:
+def _compare(contender: OnPostgres, workload: Any, last: int) -> None:
     contender.given = None
     reader = contender.reader()
-    if reader.load(contender.names[-1]) != workload.state_after(LAST):
+    if reader.load(contender.names[-1]) != workload.state_after(last):
         raise WrongStateError(f"{contender.label} gave back another state for {contender.session}")
     reader.close()
 

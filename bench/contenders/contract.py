@@ -15,6 +15,8 @@ from bench.workloads import Change, State
 POWER = "power"
 PROCESS = "process"
 
+_FOR_READING = {"folder", "url", "durability", "session", "names", "channels", "given"}
+
 
 class Reader(ABC):
     """A store opened with nothing cached. `name` is what the contender called the checkpoint."""
@@ -49,6 +51,10 @@ class Contender(ABC):
         self.durability = durability
         self.names: list[Any] = []
         """What each checkpoint is called, the first state's at 0."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a process needs that only reads."""
+        return {name: value for name, value in vars(self).items() if name in _FOR_READING}
 
     @classmethod
     def missing(cls) -> str | None:

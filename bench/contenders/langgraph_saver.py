@@ -165,7 +165,7 @@ class DeltaSaver(PlainSaver):
 
     def start(self, state: State) -> None:
         """Store the first state whole, as update_state does on a new thread."""
-        self._keys = list(state)
+        self.channels = list(state)
         self._counters = dict.fromkeys(state, (0, 0))
         super().start(state)
 
@@ -194,7 +194,7 @@ class DeltaSaver(PlainSaver):
 
     def reader(self) -> Reader:
         """A new connection, saver and channels."""
-        return DeltaReader(self._connected(), self.session, self._keys)
+        return DeltaReader(self._connected(), self.session, self.channels)
 
     def _channel(self, key: str, value: Any) -> Any:
         return _delta_channel(key).from_checkpoint(value)

@@ -161,6 +161,13 @@ class FoundChunks(Mapping[ChunkHash, bytes]):
     def __getitem__(self, name: ChunkHash) -> bytes:
         return self.known[name] if name in self.known else self._read[name]
 
+    def from_store(self, name: ChunkHash) -> bytes | None:
+        """One that was not at hand, if the store has it."""
+        try:
+            return self._read[name]
+        except KeyError:
+            return None
+
     def __iter__(self) -> Iterator[ChunkHash]:
         yield from self.known
         yield from self._read

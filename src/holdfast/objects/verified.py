@@ -48,16 +48,20 @@ def fetch(names: Iterable[ChunkHash], read: Read) -> None:
 
 def checked(name: ChunkHash, found: Mapping[ChunkHash, bytes]) -> bytes:
     """The plain bytes of one of the chunks that were found, checked against its hash; see `read_chunks`."""
-    at_hand = found if type(found) is FoundChunks else None
-    if at_hand is not None and name in at_hand.known:
+    if type(found) is not FoundChunks:
+        return _as_named(name, found.get(name))
+    known = found.known.get(name)
+    if known is not None:
         # It was checked when it came in.
-        return at_hand.known[name]
-    # Looked at once: a store may expand a chunk each time.
-    data = found.get(name)
+        return known
+    data = _as_named(name, found.from_store(name))
+    found.keep(name, data)
+    return data
+
+
+def _as_named(name: ChunkHash, data: bytes | None) -> bytes:
     if data is None:
         raise IntegrityError.chunk_missing(name)
     if hash_chunk(data) != name:
         raise IntegrityError.chunk_damaged(name, why="its bytes do not have this hash")
-    if at_hand is not None:
-        at_hand.keep(name, data)
     return data
