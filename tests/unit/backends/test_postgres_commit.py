@@ -20,7 +20,7 @@ from holdfast.errors import BackendError, ConflictError, ErrorCode, IntegrityErr
 from holdfast.storage.copying import Adoption  # noqa: E402
 from holdfast.storage.records import Batch, Query, Receipt, SessionRow  # noqa: E402
 from holdfast.testing.faults import Fault, FaultyBackend, failing, io_failed  # noqa: E402
-from holdfast.testing.rows import batch, edit, save  # noqa: E402
+from holdfast.testing.rows import batch, checkpoint_id, edit, save  # noqa: E402
 
 Run = Callable[..., list[tuple[Any, ...]]]
 
@@ -189,6 +189,18 @@ def test_a_view_of_a_store_with_an_empty_header_asks_now_and_then(
         pass
     # The pauses add up to the second that it has: 2 + 4 + ... + 64 milliseconds, and then a tenth each time.
     assert 2 <= len(asked) <= 20
+
+
+@pytest.mark.parametrize("name", [None, "main"])
+def test_a_store_whose_header_has_lost_the_version_can_still_be_read(
+    store: PostgresBackend, run: Run, name: str | None
+) -> None:
+    store.commit(save("a"))
+    run("DELETE FROM header WHERE key = 'version'")
+    with store.reader() if name is None else store.reader_for("work", name) as reader:
+        branch = reader.branch("work", "main")
+    assert branch is not None
+    assert branch.head == checkpoint_id("a")
 
 
 def test_a_commit_that_no_server_would_take_is_refused_before_it_is_sent(

@@ -2,7 +2,8 @@
 
 A load most often has a new connection to itself, whose server process has planned nothing yet, so that the time goes
 into planning. Each of these statements therefore looks into as few tables as it can, and names the rest in
-subqueries: a join has many orders that are all weighed. A checkpoint that is named by its whole id needs no branch.
+subqueries: a join has many orders that are all weighed. A checkpoint that is named by its whole id needs no branch, and
+is asked for by that alone: branches come with the number of their session, which tells whether it is one of its own.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ _HEAD = f"(SELECT head FROM branches WHERE session = {_SESSION} AND name = %s)" 
 # One more than a few, to tell.
 _SELECT_BRANCHES = Statement(
     "branches",
-    f"SELECT name, head, moved_at, seal FROM branches WHERE session = {_SESSION} "  # noqa: S608 - constants
+    f"SELECT name, head, moved_at, seal, session FROM branches WHERE session = {_SESSION} "  # noqa: S608 - constants
     f"LIMIT {FEW_BRANCHES + 1}",
     of_views=True,
 )
 # The fields of `rows.CHECKPOINT_FIELDS`.
-_CHECKPOINT = f"SELECT %s::text, c.* FROM checkpoints AS c WHERE c.session = {_SESSION} AND c.id = "  # noqa: S608 - constants
+_CHECKPOINT = "SELECT %s::text, c.* FROM checkpoints AS c WHERE c.id = "
 _SELECT_NAMED = Statement("checkpoint", f"{_CHECKPOINT}%b", of_views=True)
 _SELECT_HEAD = Statement("head", f"{_CHECKPOINT}{_HEAD}", of_views=True)
 _ROOT = "(SELECT root FROM checkpoints WHERE id = {} AND root IS DISTINCT FROM %b)"
@@ -44,14 +45,12 @@ _SELECT_ROOT_OF_HEAD = Statement("root_of_head", root_of(_ROOT.format(_HEAD)), o
 def about_branch(session: str, name: str) -> list[Question]:
     """A few branches of a session; and the checkpoint that is asked for next, the head of the one of that name.
 
-    Where the name is a whole id, it is the checkpoint with that id. There may be a branch of such a name: then its head
-    is asked for when it is known.
+    Where the name is a whole id, it is the checkpoint with that id, of any session. There may be a branch of that name,
+    too: then its head is asked for when it is known.
     """
     meant = _meant_by(name)
     checkpoint: Question = (
-        (_SELECT_HEAD, [session, session, session, name])
-        if meant is None
-        else (_SELECT_NAMED, [session, session, meant])
+        (_SELECT_HEAD, [session, session, name]) if meant is None else (_SELECT_NAMED, [session, meant])
     )
     return [(_SELECT_BRANCHES, [session]), checkpoint]
 

@@ -65,8 +65,8 @@ _BRANCH_FIELDS = (
 )
 _SELECT_BRANCH = f"SELECT {_BRANCH_FIELDS} WHERE s.id = %s AND b.name = %s"
 _SELECT_BRANCHES = f"SELECT {_BRANCH_FIELDS} WHERE s.id = %s ORDER BY b.name"
-_ID: Final = 4
-"""Where its id stands among the fields of a checkpoint."""
+_SESSION, _ID = 2, 4
+"""Where the number of its session and its id stand among the fields of a checkpoint."""
 _SELECT_OPERATIONS = (
     "SELECT o.number, o.kind, o.at, o.data, o.previous, o.hash, o.seal FROM operations AS o "
     "JOIN sessions AS s ON s.number = o.session WHERE s.id = %s AND o.number > %s ORDER BY o.number"
@@ -156,8 +156,9 @@ class PostgresReader:
 
     def _known(self, some: list[Row], checkpoint: list[Row]) -> dict[str, Row] | None:
         """The branches of a session by name; None where there are too many. What is asked for next is kept."""
-        self._ahead.update((row[_ID], row) for row in checkpoint)
-        return {row[0]: row for row in some} if len(some) <= FEW_BRANCHES else None
+        numbers = {number for *_, number in some}
+        self._ahead.update((row[_ID], row) for row in checkpoint if row[_SESSION] in numbers)
+        return {row[0]: row[:-1] for row in some} if len(some) <= FEW_BRANCHES else None
 
     def branches(self, session: str) -> Sequence[BranchRow]:
         """See `Reader.branches`."""

@@ -28,8 +28,9 @@ _LONGEST_PAUSE: Final = 0.1
 # same names while somebody looks at this moment. And it says whether this version of the code can read the rest.
 _BEGIN: Final = Statement("begin", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", of_views=True)
 _HEADER: Final = Statement(
-    "header", "SELECT key, value, seal FROM header ORDER BY key = 'version' DESC LIMIT 1", of_views=True
+    "header", "SELECT key, value, seal FROM header WHERE key = 'version'", of_views=True
 )
+_IS_FILLED: Final = Statement("is_filled", "SELECT FROM header LIMIT 1")
 
 
 class View:
@@ -178,7 +179,8 @@ def _is_filled(connection: Connected, url: str, header: pq.abc.PGresult) -> bool
     for key, value, seal in rows_in(connection, header):
         check_entry((key, value, seal), url)
         return True
-    return False
+    # Damage may have taken that one entry. What can be read is read then.
+    return _IS_FILLED.ask(connection, ()).ntuples > 0
 
 
 def end(connection: Connected) -> None:
