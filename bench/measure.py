@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import gc
 import shutil
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -146,13 +146,12 @@ class _Readings:
 
 def _read(workload: Workload, contenders: dict[str, Contender], listing: int) -> dict[str, dict[str, Any]]:
     found = {name: _Readings(workload) for name in contenders}
+    with _readers(contenders) as readers:
+        _compare(workload, readers)
     for _ in range(_ROUNDS):
         # Others: where things come to lie in the memory of a process is chance, and makes a load up to a fifth longer.
-        with ExitStack() as processes:
-            readers = {
-                name: processes.enter_context(ReadingProcess(contender))
-                for name, contender in contenders.items()
-            }
+        # And those that handed over whole states have had more memory than a load takes.
+        with _readers(contenders) as readers:
             _loads(workload, readers, found)
             _loads_in_a_row(workload, readers, found)
             if listing:
@@ -160,9 +159,19 @@ def _read(workload: Workload, contenders: dict[str, Contender], listing: int) ->
     return {name: each.figures(listing) for name, each in found.items()}
 
 
+@contextmanager
+def _readers(contenders: dict[str, Contender]) -> Iterator[dict[str, ReadingProcess]]:
+    with ExitStack() as processes:
+        yield {
+            name: processes.enter_context(ReadingProcess(contender)) for name, contender in contenders.items()
+        }
+
+
 def _loads(workload: Workload, readers: dict[str, ReadingProcess], found: dict[str, _Readings]) -> None:
     for point, step in points(workload).items():
-        _compare(workload, readers, [step])
+        for reader in readers.values():
+            # Not counted: it imports what it needs.
+            reader.load(step)
         for turn in range(_LOADS):
             for name, reader in _turns(readers, turn):
                 opening, loading = reader.load(step)
@@ -170,9 +179,14 @@ def _loads(workload: Workload, readers: dict[str, ReadingProcess], found: dict[s
                 found[name].loading[point].append(loading)
 
 
-def _compare(workload: Workload, readers: dict[str, ReadingProcess], steps: Iterable[int]) -> None:
-    """Each contender gives back what it was given; and has imported what it needs for that, before any of it counts."""
-    for step in steps:
+def _in_a_row(workload: Workload) -> range:
+    total = len(workload.steps)
+    return range(max(0, total - _IN_A_ROW), total + 1)
+
+
+def _compare(workload: Workload, readers: dict[str, ReadingProcess]) -> None:
+    """Each contender gives back what it was given."""
+    for step in {*points(workload).values(), *_in_a_row(workload)}:
         expected = workload.state_after(step)
         for name, reader in readers.items():
             if reader.state(step) != expected:
@@ -188,11 +202,8 @@ def _loads_in_a_row(
 
     The first of them is not counted: it is a load from a store that was opened anew.
     """
-    total = len(workload.steps)
-    steps = range(max(0, total - _IN_A_ROW), total + 1)
-    _compare(workload, readers, steps)
     for name, reader in readers.items():
-        found[name].in_a_row += reader.in_a_row(steps)[1:]
+        found[name].in_a_row += reader.in_a_row(_in_a_row(workload))[1:]
 
 
 def _listings(readers: dict[str, ReadingProcess], limit: int, found: dict[str, _Readings]) -> None:
