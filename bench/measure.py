@@ -148,14 +148,15 @@ def _read(workload: Workload, contenders: dict[str, Contender], listing: int) ->
     found = {name: _Readings(workload) for name in contenders}
     with _readers(contenders) as readers:
         _compare(workload, readers)
-    for _ in range(_ROUNDS):
+    for number in range(_ROUNDS):
         # Others: where things come to lie in the memory of a process is chance, and makes a load up to a fifth longer.
         # And those that handed over whole states have had more memory than a load takes.
         with _readers(contenders) as readers:
             _loads(workload, readers, found)
-            _loads_in_a_row(workload, readers, found)
+            turns = dict(_turns(readers, number))
+            _loads_in_a_row(workload, turns, found)
             if listing:
-                _listings(readers, listing, found)
+                _listings(turns, listing, found)
     return {name: each.figures(listing) for name, each in found.items()}
 
 
@@ -170,8 +171,7 @@ def _readers(contenders: dict[str, Contender]) -> Iterator[dict[str, ReadingProc
 def _loads(workload: Workload, readers: dict[str, ReadingProcess], found: dict[str, _Readings]) -> None:
     for point, step in points(workload).items():
         for reader in readers.values():
-            # Not counted: it imports what it needs.
-            reader.load(step)
+            reader.begin(step)
         for turn in range(_LOADS):
             for name, reader in _turns(readers, turn):
                 opening, loading = reader.load(step)
@@ -185,14 +185,16 @@ def _in_a_row(workload: Workload) -> range:
 
 
 def _compare(workload: Workload, readers: dict[str, ReadingProcess]) -> None:
-    """Each contender gives back what it was given."""
-    for step in {*points(workload).values(), *_in_a_row(workload)}:
-        expected = workload.state_after(step)
-        for name, reader in readers.items():
-            if reader.state(step) != expected:
-                raise WrongStateError(
-                    f"{workload.name}: {name} gave back another state for checkpoint {step}"
-                )
+    """Each contender gives back what it was given: from a store opened anew, and from one that stays open."""
+    row = _in_a_row(workload)
+    expected = {step: workload.state_after(step) for step in {*points(workload).values(), *row}}
+    for name, reader in readers.items():
+        for given, steps in ((reader.states_anew, points(workload).values()), (reader.states, row)):
+            for step, state in zip(steps, given(steps), strict=True):
+                if state != expected[step]:
+                    raise WrongStateError(
+                        f"{workload.name}: {name} gave back another state for checkpoint {step}"
+                    )
 
 
 def _loads_in_a_row(

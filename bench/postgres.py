@@ -1,7 +1,7 @@
 """The benchmark on a PostgreSQL server: `python -m bench.postgres`, from the root of the repository.
 
 python -m bench.postgres                     everything; about ten minutes, and 8 GB of disk while it runs
-python -m bench.postgres --quick             the same with fewer steps, in a minute; its ratios are no measurement
+python -m bench.postgres --quick             the same with fewer steps, in three minutes; its ratios are no measurement
 python -m bench.postgres --only W1 writers   some parts: W1, writers (16 at once), scale (1, 8 and 32 at once)
 
 One server is started for the run, and everyone commits on it with one flush of its log. What is measured is in

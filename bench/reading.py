@@ -11,11 +11,11 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from multiprocessing.connection import Connection
 from typing import Any, Self
 
-from bench.contenders import Contender
+from bench.contenders import Contender, Reader
 from bench.timing import Sample, timed
 from bench.workloads import State
 
@@ -34,15 +34,26 @@ class ReadingProcess:
         # Its own end alone: who waits for a process that has ended hears of it then.
         other.close()
 
+    def begin(self, step: int) -> None:
+        """Load the state after a step, so that all is imported that this needs."""
+        self._ask("begin", step)
+
     def load(self, step: int) -> tuple[Sample, Sample]:
         """Open the store, load the state after a step, close: how long opening and loading took."""
         opening, loading = self._ask("load", step)
         return opening, loading
 
-    def state(self, step: int) -> State:
-        """The same, for the state."""
-        state: State = self._ask("state", step)
-        return state
+    def states_anew(self, steps: Iterable[int]) -> Iterator[State]:
+        """The states after these steps, each from a store that is opened for it."""
+        for step in steps:
+            yield from self.states([step])
+
+    def states(self, steps: Iterable[int]) -> Iterator[State]:
+        """The states after these steps, from a store that stays open."""
+        self._ask("open", None)
+        for step in steps:
+            yield self._ask("state", step)
+        self._ask("close", None)
 
     def in_a_row(self, steps: Sequence[int]) -> list[Sample]:
         """Open the store, load the states after these steps one after the other, close: how long each load took."""
@@ -76,8 +87,16 @@ class ReadingProcess:
 class _Reading:
     """What is asked, there."""
 
+    _opened: Reader
+
     def __init__(self, contender: Contender) -> None:
         self._contender = contender
+
+    def begin(self, step: int) -> None:
+        self.load(step)
+        # What was imported is not to be walked through in the middle of a load.
+        gc.collect()
+        gc.freeze()
 
     def load(self, step: int) -> tuple[Sample, Sample]:
         reader, opening = timed(self._contender.reader)
@@ -86,11 +105,14 @@ class _Reading:
         reader.close()
         return opening, loading
 
+    def open(self, _: None) -> None:
+        self._opened = self._contender.reader()
+
     def state(self, step: int) -> State:
-        reader = self._contender.reader()
-        state = reader.load(self._contender.names[step])
-        reader.close()
-        return state
+        return self._opened.load(self._contender.names[step])
+
+    def close(self, _: None) -> None:
+        self._opened.close()
 
     def in_a_row(self, steps: Sequence[int]) -> list[Sample]:
         reader = self._contender.reader()
@@ -107,9 +129,6 @@ class _Reading:
 
 def _serve(contender: Contender, pipe: Connection) -> None:
     reading = _Reading(contender)
-    # All that was imported: it is not to be walked through in the middle of a load.
-    gc.collect()
-    gc.freeze()
     while True:
         try:
             what, argument = pipe.recv()

@@ -202,7 +202,7 @@ class ReadChunks(Mapping[ChunkHash, bytes]):
         number, codec, _, below, *_ = chain[0]
         # Another one of these, if it stands right on it; then no more than the last step is to be done. A base is older
         # than what stands on it: damaged numbers that lead round in a circle are for `plain_of` to refuse.
-        base = self._bases.get(below) if codec == DELTA and below < number else None
+        base = self._bases.get(below) if codec == DELTA and below is not None and below < number else None
         plain = plain_of(name, chain, None if base is None else self[base])
         if number in self._bases:
             self._kept[name] = plain
@@ -235,11 +235,10 @@ def plain_of(name: ChunkHash, chain: Sequence[Row], base: bytes | None = None) -
     Raises:
         IntegrityError: They do not fit together.
     """
-    try:
-        if len(chain) == 1 and chain[0][3] is None:
-            # Nearly all of them are this.
-            return _whole_bytes(chain[0])
+    # Nearly all of them stand alone, and have no chain to be checked.
+    if len(chain) > 1 or chain[0][3] is not None:
         _check_chain(name, chain)
+    try:
         return _put_together(chain[::-1]) if base is None else grow(chain[0][5], base, chain[0][2])
     except IntegrityError as error:
         raise IntegrityError.chunk_damaged(name, why=str(error)) from error

@@ -53,7 +53,7 @@ _Gap = tuple[int, int, _Ref]
 """Where a part that has not been fetched goes, how many were opened on the way to it, and the part."""
 
 _Gaps = dict[ChunkHash, list[_Gap]]
-"""By chunk: one that is in a state more than once is read once."""
+"""By chunk: one that is missing in several places is asked for once."""
 
 
 def join_state(root: ChunkHash, read: Read) -> list[bytes | memoryview]:

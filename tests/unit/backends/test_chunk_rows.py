@@ -9,7 +9,7 @@ import pytest
 
 from holdfast import IntegrityError
 from holdfast.backends import chunk_rows
-from holdfast.backends.chunk_rows import ReadChunks, pack
+from holdfast.backends.chunk_rows import ReadChunks, pack, plain_of
 from holdfast.backends.recent import RecentChunks
 from holdfast.objects.compression import LZ4, ZSTD, compress
 from holdfast.objects.deltas import DELTA, shrink
@@ -108,3 +108,16 @@ def test_a_whole_version_of_a_part_that_changes_is_packed_small():
     # What it follows from is not known here.
     (packed,) = pack([first._replace(base=hash_chunk(b"another"))], (), RecentChunks(), ())
     assert packed.codec == ZSTD
+
+
+def test_what_a_chunk_stands_on_and_is_gone_is_told_once():
+    name = ChunkHash(bytes(32))
+    with pytest.raises(IntegrityError) as caught:
+        plain_of(name, [(5, DELTA, 10, 3, 1, b"x")])
+    assert str(caught.value).count("is damaged") == 1
+
+
+def test_a_difference_to_nothing_is_damage():
+    name = ChunkHash(bytes(32))
+    with pytest.raises(IntegrityError):
+        ReadChunks({name: [(5, DELTA, 10, None, 0, b"x")]})[name]

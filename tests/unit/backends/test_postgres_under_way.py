@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from itertools import islice, product
-from typing import Any
+from contextlib import suppress
+from itertools import count, islice, product
+from pathlib import Path
+from types import FrameType
+from typing import Any, Self
 
 import pytest
 
 psycopg = pytest.importorskip("psycopg")
 
+from psycopg import generators  # noqa: E402
+
+import holdfast  # noqa: E402
 from holdfast.backends.postgres import PostgresBackend, chunks, lining_up, view  # noqa: E402
 from holdfast.backends.postgres.asking import Statement, rows_in  # noqa: E402
 from holdfast.backends.postgres.chunks import ChunkQuestion  # noqa: E402
@@ -70,6 +77,35 @@ def rows_of(connection: Connected, answer: LinedUp) -> list[Row]:
     while (part := answer.next_part()) is not None:
         found += rows_in(connection, part)
     return found
+
+
+class CtrlC:
+    """Comes after so many steps of Python in the modules that line questions up and take the answers."""
+
+    def __init__(self, steps: int) -> None:
+        self._left = steps
+        self.came = False
+
+    def __enter__(self) -> Self:
+        sys.settrace(self._entered)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(None)
+
+    def _entered(self, frame: FrameType, _event: str, _argument: object) -> Any:
+        if Path(frame.f_code.co_filename).stem not in ("lining_up", "under_way", "chunks", "read"):
+            return None
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        return self._step
+
+    def _step(self, _frame: FrameType, event: str, _argument: object) -> Any:
+        self._left -= event == "opcode"
+        if not self._left:
+            sys.settrace(None)
+            self.came = True
+            raise KeyboardInterrupt
+        return self._step
 
 
 def interrupted(*_: object) -> Any:
@@ -414,4 +450,101 @@ def test_a_server_that_ends_the_connection_in_the_middle_says_why(store: Postgre
         answer = line_up(connection, ends, [60])
         with pytest.raises(psycopg.errors.AdminShutdown):
             rows_of(connection, answer)
+        assert connection.closed
+
+
+@pytest.mark.parametrize("how", ["as they come", "all", "refused"])
+def test_ctrl_c_at_any_step_makes_no_short_answer_of_a_whole_one(
+    store: PostgresBackend, many: dict[ChunkHash, bytes], monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    if how == "refused":
+        refused = Statement(
+            "refused",
+            "SELECT c.number, c.hash, c.codec, c.size_bytes / (12 - row_number() OVER ())::int, c.base, c.depth, "
+            "repeat('x', 4000)::bytea FROM chunks AS c WHERE c.hash = ANY (%a)",
+        )
+        monkeypatch.setattr(chunks, "_SELECT_ALONE", refused)
+    look: Callable[[Any], object] = dict if how == "all" else (lambda found: deque(iter(found)))
+    parts = [list(many)[:15], list(many)[15:]]
+    # Steps that repeat for each chunk or part need not all be tried.
+    for steps in count(1, 5):
+        asked: list[Any] = []
+        with store.reader() as reader:
+            reader.session("work")
+            with CtrlC(steps) as ctrl_c, suppress(KeyboardInterrupt, HoldfastError):
+                for names in parts:
+                    asked.append(reader.chunks(names))
+                for found in asked:
+                    look(found)
+            for found, names in zip(asked, parts, strict=False):
+                try:
+                    seen = {name: found[name] for name in found}
+                except HoldfastError:
+                    continue
+                assert how != "refused"
+                assert seen == {name: many[name] for name in names}
+        if not ctrl_c.came:
+            break
+        with store.reader() as reader:
+            assert reader.session("work") is not None
+    assert steps > 300
+
+
+def test_ctrl_c_at_any_step_of_a_load_is_ctrl_c(postgres_url: str) -> None:
+    state = {"messages": [{"number": number, "text": f"{number * 7919} " * 80} for number in range(300)]}
+    with holdfast.open(postgres_url, durability="process") as store:
+        saved = store.session("work").save(state).id
+    for steps in count(1, 17):
+        with holdfast.open(postgres_url, durability="process") as store:
+            session = store.session("work")
+            with CtrlC(steps) as ctrl_c:
+                if not is_interrupted(lambda: session.load(saved)):  # noqa: B023 - called at once
+                    break
+            assert ctrl_c.came
+            assert session.load(saved) == state
+    assert steps > 300
+
+
+def is_interrupted(work: Callable[[], object]) -> bool:
+    try:
+        work()
+    except KeyboardInterrupt:
+        return True
+    return False
+
+
+def test_a_question_that_was_not_sent_has_no_answer(
+    reader: PostgresReader, plain: dict[ChunkHash, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    under_way = reader._under_way
+    with monkeypatch.context() as patch:
+        patch.setattr(ChunkQuestion, "send", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            reader.chunks(list(plain))
+    with pytest.raises(BackendError, match="not waited for"):
+        under_way.receive()
+    assert connected(reader).closed
+
+
+def test_a_question_that_is_not_sent_at_once_is_sent(store: PostgresBackend) -> None:
+    long = Statement("long", "SELECT length(%s::text)")
+    size = 32 << 20
+    with store._pool.connection() as connection:
+        first, second = line_up(connection, long, ["x" * size]), line_up(connection, long, ["x"])
+        assert rows_of(connection, first) == [(size,)]
+        assert rows_of(connection, second) == [(1,)]
+
+
+def test_a_connection_that_breaks_before_the_end_of_an_answer_is_told(
+    store: PostgresBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> Any:
+        raise psycopg.OperationalError("broken")
+
+    with store._pool.connection() as connection:
+        answer = line_up(connection, _ECHO, ["one"])
+        with monkeypatch.context() as patch:
+            patch.setattr(generators, "fetch_many", broken)
+            with pytest.raises(psycopg.OperationalError, match="broken"):
+                rows_of(connection, answer)
         assert connection.closed

@@ -10,6 +10,8 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+import psycopg
+
 from holdfast.backends.chunk_rows import MAX_DEPTH, PackedChunk, ReadChunks
 from holdfast.backends.postgres.asking import Statement, array_of, rows_in
 from holdfast.backends.postgres.connecting import Connected
@@ -151,13 +153,14 @@ class ChunkQuestion:
             always asked: that is most often a root, which most often stands on others.
     """
 
-    __slots__ = ("_answer", "_come", "_statement", "_wanted", "rows")
+    __slots__ = ("_answer", "_come", "_is_taking", "_statement", "_wanted", "rows")
 
     def __init__(self, wanted: Sequence[ChunkHash], *, with_bases: bool = False) -> None:
         self._wanted = wanted
         several = _SELECT_WITH_BASES if with_bases else _SELECT_ALONE
         self._statement = _SELECT_ONE if len(wanted) == 1 else several
         self._answer: LinedUp | None = None
+        self._is_taking = False
         self._come: list[Row] = []
         self.rows: list[Row] | None = None
         """The answer, if there is one."""
@@ -175,15 +178,21 @@ class ChunkQuestion:
 
     def receive_some(self, connection: Connected) -> list[Row]:
         """Take rows of the answer, which is the next one to come on that connection; none where those were all."""
-        assert self._answer is not None, "received before it was sent"
-        while (part := self._answer.next_part()) is not None:
+        if self._answer is None or self._is_taking:
+            # Somebody was interrupted in sending it, or in here: rows may be lost, and nobody knows what comes next.
+            connection.close()
+            raise psycopg.OperationalError("an answer was not waited for")
+        self._is_taking = True
+        some: list[Row] = []
+        while not some and (part := self._answer.next_part()) is not None:
             # The last one may be empty.
-            if part.ntuples:
-                some = rows_in(connection, part)
-                self._come += some
-                return some
-        self.rows = self._come
-        return []
+            some = rows_in(connection, part) if part.ntuples else []
+        self._come += some
+        if not some:
+            self.rows = self._come
+        # Not where something was raised: what was refused is not complete either.
+        self._is_taking = False
+        return some
 
     def alone(self, some: Iterable[Row]) -> dict[ChunkHash, Row]:
         """The chunks in rows of the answer that need no others of it."""

@@ -4,8 +4,8 @@ Between question and answer its asker can do something else. And of an answer wi
 ones while the server is still at the rest: libpq gives them a few at a time, from its version 17 on. With an older one
 the answer comes whole.
 
-An answer that was begun has to be taken to its end before anything else is. Whoever is interrupted in it leaves a
-connection of which nobody knows what it says next, so that it is closed.
+An answer that was begun has to be taken to its end before anything else is. Whoever is interrupted in waiting for it
+leaves a connection of which nobody knows what it says next, so that it is closed.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@ When the nodes are there it asks for what they name, while the server is still a
 always has something to do, and what has come is expanded meanwhile (`objects/joining.py`).
 
 Answers come in the order of the questions. Each is taken from the connection when somebody looks at it, or at a later
-one, or when something else is asked. Who goes through it has each chunk as it comes; who looks for one waits for all.
+one, or when something else is asked. Who goes through it has each chunk as it comes; who looks for one that has not
+come waits for all.
 """
 
 from __future__ import annotations
