@@ -24,6 +24,8 @@ _FILE_SUFFIXES = {".db", ".sqlite", ".sqlite3"}
 _SQLITE = "sqlite:///"
 # A slash or a colon is missing, or pathlib took one away: as a path, it would put the password into a folder's name.
 _MISTYPED = r"(?i)\s*postgres[\w+]*\s*(:|//)"
+# How libpq takes a server in words; as a path, it would do the same.
+_IN_WORDS = r"(?i)(?:.*\s)?password\s*=|\s*(?:host|hostaddr|port|dbname|user|service)\s*=\s*\S+\s+\w+\s*="
 _KNOWN = (
     "a folder, a file ending in .db, sqlite:///path, postgresql://user:password@host/database, or memory:"
 )
@@ -47,6 +49,8 @@ def connect(
     """
     if "postgres" in str(target).lower() and re.match(_MISTYPED, str(target)) and not _is_server(target):
         raise _bad_url("this is neither a path nor the URL of a PostgreSQL server", _MEANT)
+    if "=" in str(target) and re.match(_IN_WORDS, str(target)) and not _is_server(target):
+        raise _bad_url("a PostgreSQL server is named by a URL, not by host=... dbname=...", _MEANT)
     if isinstance(target, str):
         _, separator, _ = target.partition("://")
         if target in ("memory:", "memory://"):

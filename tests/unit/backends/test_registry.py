@@ -115,6 +115,11 @@ def test_other_targets_are_refused_with_the_kinds_there_are(tmp_path: Path, targ
         "postgresql+psycopg:/me:secret@host/db",
         "postgresql//me:secret@host://db",
         Path("postgresql://me:secret@host/db"),
+        "host=localhost dbname=agents user=me password=secret",
+        "user=me host = localhost",
+        "dbname=agents password = 'secret'",
+        "password=secret",
+        Path("host=/tmp/pg user=me password=secret"),
     ],
 )
 def test_a_mistyped_url_of_a_server_makes_no_folder_and_shows_no_password(
@@ -130,7 +135,18 @@ def test_a_mistyped_url_of_a_server_makes_no_folder_and_shows_no_password(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["postgres", "postgresql-notes", "postgres.db", "./postgres/notes.db"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "postgres",
+        "postgresql-notes",
+        "postgres.db",
+        "./postgres/notes.db",
+        "user=7",
+        "run a=1 b=2",
+        "user=7.db",
+    ],
+)
 def test_a_file_may_be_called_after_a_server(tmp_path: Path, name: str) -> None:
     opened(name).close()
     assert store_file(tmp_path / name).is_file()
