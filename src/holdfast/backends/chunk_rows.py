@@ -235,9 +235,7 @@ def plain_of(name: ChunkHash, chain: Sequence[Row], base: bytes | None = None) -
     Raises:
         IntegrityError: They do not fit together.
     """
-    # Nearly all of them stand alone, and have no chain to be checked.
-    if len(chain) > 1 or chain[0][3] is not None:
-        _check_chain(name, chain)
+    _check_chain(name, chain)
     try:
         return _put_together(chain[::-1]) if base is None else grow(chain[0][5], base, chain[0][2])
     except IntegrityError as error:

@@ -163,10 +163,7 @@ class FoundChunks(Mapping[ChunkHash, bytes]):
 
     def from_store(self, name: ChunkHash) -> bytes | None:
         """One that was not at hand, if the store has it."""
-        try:
-            return self._read[name]
-        except KeyError:
-            return None
+        return self._read.get(name)
 
     def __iter__(self) -> Iterator[ChunkHash]:
         yield from self.known

@@ -222,16 +222,12 @@ def chains_in(rows: Iterable[Row]) -> dict[ChunkHash, Sequence[Row]]:
     for number, name, *row in rows:
         by_number[number] = (number, *row)
         by_name[name] = number
-    return {
-        # Nearly all of them stand alone.
-        name: [own] if (own := by_number[number])[3] is None else _chain(by_number, own)
-        for name, number in by_name.items()
-    }
+    return {name: _chain(by_number, number) for name, number in by_name.items()}
 
 
-def _chain(by_number: dict[int, Row], row: Row) -> list[Row]:
+def _chain(by_number: dict[int, Row], number: int) -> list[Row]:
     """A row and those that it stands on, as far as they are there."""
-    chain = [row]
+    chain = [by_number[number]]
     # Damage may lead round in a circle; `plain_of` refuses a chain that is longer than it can be.
     while chain[-1][3] in by_number and len(chain) <= MAX_DEPTH + 1:
         chain.append(by_number[chain[-1][3]])
