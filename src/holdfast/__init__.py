@@ -28,11 +28,22 @@ from holdfast.errors import (
 )
 
 if TYPE_CHECKING:
+    from holdfast.agents.executor.action import action
+    from holdfast.agents.executor.context import StepContext
+    from holdfast.agents.executor.executor import Executor
+    from holdfast.agents.executor.plan import Plan
+    from holdfast.agents.executor.state import ExecutionResult, PlanState
+    from holdfast.agents.executor.step import PlanStep
+    from holdfast.agents.notebook.notebook import Notebook
+    from holdfast.agents.run.async_run import AsyncRun
+    from holdfast.agents.run.run import Run
+    from holdfast.agents.state.manager import StateManager
+    from holdfast.agents.state.record import AgentState
     from holdfast.aio import AsyncDocument, AsyncHeldLease, AsyncSession, AsyncStore, aopen
     from holdfast.history.checkpoint import Checkpoint
     from holdfast.history.keep import Keep
-    from holdfast.history.lineage import Tree
     from holdfast.history.times import parse_time
+    from holdfast.history.tree import Tree
     from holdfast.objects.diffing.change import Change, Excerpt, PathStep
     from holdfast.objects.diffing.diff import Diff, DiffStat
     from holdfast.objects.merging.conflict import ABSENT, MergeConflict, MergeResolution
@@ -56,38 +67,50 @@ if TYPE_CHECKING:
     from holdfast.recording.sources import attributes, functions
     from holdfast.recording.stopping import Interrupted
     from holdfast.recording.triggers import every, manual, on, when
+    from holdfast.reports.changes import MergeReport, Undone
+    from holdfast.reports.listings import BranchInfo, OperationInfo, SessionInfo
+    from holdfast.reports.search import Around, BisectReport, Blame, GrepMatch, PathChange
+    from holdfast.reports.transfer import (
+        BranchAdvance,
+        CopyReport,
+        ExportReport,
+        ImportReport,
+        SessionCopy,
+        SessionImport,
+    )
+    from holdfast.reports.upkeep import (
+        ForgetReport,
+        GcReport,
+        MigrateReport,
+        PruneReport,
+        Recovered,
+        RepairReport,
+        VerifyReport,
+    )
     from holdfast.settings.loaded import Settings
-    from holdfast.store import Session, SessionInfo, Store
+    from holdfast.storage.tables import RowChange, Table
+    from holdfast.store import Session, Store
     from holdfast.store import open_store as open  # noqa: A004 - the name is part of the contract
     from holdfast.store.archives.limits import ArchiveLimits
-    from holdfast.store.archives.report import BranchAdvance, ExportReport, ImportReport, SessionImport
-    from holdfast.store.branching import BranchInfo
-    from holdfast.store.collecting import GcReport
-    from holdfast.store.copying import CopyReport, SessionCopy
     from holdfast.store.document import Document
     from holdfast.store.figures import HistogramSnapshot, MetricsSnapshot
-    from holdfast.store.forgetting import ForgetReport
-    from holdfast.store.leases import HeldLease
-    from holdfast.store.looking import Around
-    from holdfast.store.merging import MergeReport
-    from holdfast.store.migrating import MigrateReport, migrate
-    from holdfast.store.pruning import PruneReport
-    from holdfast.store.recovering import Recovered
-    from holdfast.store.repairing import RepairReport
+    from holdfast.store.lease import HeldLease
+    from holdfast.store.migrating import migrate
     from holdfast.store.searching.findings import Findings
-    from holdfast.store.searching.reports import BisectReport, Blame, GrepMatch, PathChange, Skip
-    from holdfast.store.undoing import OperationInfo, Undone
-    from holdfast.store.verifying import VerifyReport
+    from holdfast.store.searching.reports import Skip
+    from holdfast.workspace.code import Workspace
 
 __version__ = "0.1.0.dev0"
 
 __all__ = [
     "ABSENT",
+    "AgentState",
     "ArchiveLimits",
     "Around",
     "AsyncDocument",
     "AsyncHeldLease",
     "AsyncRecorder",
+    "AsyncRun",
     "AsyncSession",
     "AsyncStore",
     "BackendError",
@@ -112,6 +135,8 @@ __all__ = [
     "EventBus",
     "EventStream",
     "Excerpt",
+    "ExecutionResult",
+    "Executor",
     "ExportReport",
     "Findings",
     "ForgetReport",
@@ -132,10 +157,14 @@ __all__ = [
     "MetricsSnapshot",
     "MigrateReport",
     "NotFoundError",
+    "Notebook",
     "Opaque",
     "OperationInfo",
     "PathChange",
     "PathStep",
+    "Plan",
+    "PlanState",
+    "PlanStep",
     "PruneReport",
     "Recorder",
     "RecorderForked",
@@ -143,6 +172,8 @@ __all__ = [
     "RecoveryWarning",
     "RepairReport",
     "ResumeReport",
+    "RowChange",
+    "Run",
     "Session",
     "SessionCopy",
     "SessionImport",
@@ -151,13 +182,18 @@ __all__ = [
     "Skip",
     "SourceFailed",
     "StateError",
+    "StateManager",
+    "StepContext",
     "Store",
     "Subscription",
+    "Table",
     "Tree",
     "Undone",
     "UnsupportedError",
     "VerifyReport",
+    "Workspace",
     "__version__",
+    "action",
     "aopen",
     "attributes",
     "bridge",
@@ -175,6 +211,19 @@ __all__ = [
 
 
 _HOMES = {
+    "AgentState": "holdfast.agents.state.record:AgentState",
+    "AsyncRun": "holdfast.agents.run.async_run:AsyncRun",
+    "Notebook": "holdfast.agents.notebook.notebook:Notebook",
+    "Run": "holdfast.agents.run.run:Run",
+    "Workspace": "holdfast.workspace.code:Workspace",
+    "StateManager": "holdfast.agents.state.manager:StateManager",
+    "Executor": "holdfast.agents.executor.executor:Executor",
+    "Plan": "holdfast.agents.executor.plan:Plan",
+    "PlanStep": "holdfast.agents.executor.step:PlanStep",
+    "action": "holdfast.agents.executor.action:action",
+    "StepContext": "holdfast.agents.executor.context:StepContext",
+    "PlanState": "holdfast.agents.executor.state:PlanState",
+    "ExecutionResult": "holdfast.agents.executor.state:ExecutionResult",
     "AsyncDocument": "holdfast.aio:AsyncDocument",
     "AsyncHeldLease": "holdfast.aio:AsyncHeldLease",
     "AsyncSession": "holdfast.aio:AsyncSession",
@@ -184,10 +233,10 @@ _HOMES = {
     "Keep": "holdfast.history.keep:Keep",
     "parse_time": "holdfast.history.times:parse_time",
     "ArchiveLimits": "holdfast.store.archives.limits:ArchiveLimits",
-    "BranchAdvance": "holdfast.store.archives.report:BranchAdvance",
-    "ExportReport": "holdfast.store.archives.report:ExportReport",
-    "ImportReport": "holdfast.store.archives.report:ImportReport",
-    "SessionImport": "holdfast.store.archives.report:SessionImport",
+    "BranchAdvance": "holdfast.reports.transfer:BranchAdvance",
+    "ExportReport": "holdfast.reports.transfer:ExportReport",
+    "ImportReport": "holdfast.reports.transfer:ImportReport",
+    "SessionImport": "holdfast.reports.transfer:SessionImport",
     "Change": "holdfast.objects.diffing.change:Change",
     "Excerpt": "holdfast.objects.diffing.change:Excerpt",
     "PathStep": "holdfast.objects.diffing.change:PathStep",
@@ -195,33 +244,33 @@ _HOMES = {
     "DiffStat": "holdfast.objects.diffing.diff:DiffStat",
     "ABSENT": "holdfast.objects.merging.conflict:ABSENT",
     "MergeConflict": "holdfast.objects.merging.conflict:MergeConflict",
-    "MergeReport": "holdfast.store.merging:MergeReport",
+    "MergeReport": "holdfast.reports.changes:MergeReport",
     "MergeResolution": "holdfast.objects.merging.conflict:MergeResolution",
     "Opaque": "holdfast.objects.opaque:Opaque",
     "register": "holdfast.objects.registry:register",
-    "Tree": "holdfast.history.lineage:Tree",
-    "BranchInfo": "holdfast.store.branching:BranchInfo",
+    "Tree": "holdfast.history.tree:Tree",
+    "BranchInfo": "holdfast.reports.listings:BranchInfo",
     "Document": "holdfast.store.document:Document",
-    "OperationInfo": "holdfast.store.undoing:OperationInfo",
-    "Undone": "holdfast.store.undoing:Undone",
-    "Around": "holdfast.store.looking:Around",
-    "MigrateReport": "holdfast.store.migrating:MigrateReport",
+    "OperationInfo": "holdfast.reports.listings:OperationInfo",
+    "Undone": "holdfast.reports.changes:Undone",
+    "Around": "holdfast.reports.search:Around",
+    "MigrateReport": "holdfast.reports.upkeep:MigrateReport",
     "migrate": "holdfast.store.migrating:migrate",
-    "PruneReport": "holdfast.store.pruning:PruneReport",
-    "CopyReport": "holdfast.store.copying:CopyReport",
-    "SessionCopy": "holdfast.store.copying:SessionCopy",
-    "GcReport": "holdfast.store.collecting:GcReport",
-    "ForgetReport": "holdfast.store.forgetting:ForgetReport",
-    "HeldLease": "holdfast.store.leases:HeldLease",
-    "VerifyReport": "holdfast.store.verifying:VerifyReport",
-    "BisectReport": "holdfast.store.searching.reports:BisectReport",
-    "Blame": "holdfast.store.searching.reports:Blame",
-    "GrepMatch": "holdfast.store.searching.reports:GrepMatch",
+    "PruneReport": "holdfast.reports.upkeep:PruneReport",
+    "CopyReport": "holdfast.reports.transfer:CopyReport",
+    "SessionCopy": "holdfast.reports.transfer:SessionCopy",
+    "GcReport": "holdfast.reports.upkeep:GcReport",
+    "ForgetReport": "holdfast.reports.upkeep:ForgetReport",
+    "HeldLease": "holdfast.store.lease:HeldLease",
+    "VerifyReport": "holdfast.reports.upkeep:VerifyReport",
+    "BisectReport": "holdfast.reports.search:BisectReport",
+    "Blame": "holdfast.reports.search:Blame",
+    "GrepMatch": "holdfast.reports.search:GrepMatch",
     "Findings": "holdfast.store.searching.findings:Findings",
-    "PathChange": "holdfast.store.searching.reports:PathChange",
+    "PathChange": "holdfast.reports.search:PathChange",
     "Skip": "holdfast.store.searching.reports:Skip",
-    "RepairReport": "holdfast.store.repairing:RepairReport",
-    "Recovered": "holdfast.store.recovering:Recovered",
+    "RepairReport": "holdfast.reports.upkeep:RepairReport",
+    "Recovered": "holdfast.reports.upkeep:Recovered",
     "AsyncRecorder": "holdfast.recording.async_recorder:AsyncRecorder",
     "Recorder": "holdfast.recording.recorder:Recorder",
     "ResumeReport": "holdfast.recording.report:ResumeReport",
@@ -248,8 +297,10 @@ _HOMES = {
     "Subscription": "holdfast.recording.bus:Subscription",
     "HistogramSnapshot": "holdfast.store.figures:HistogramSnapshot",
     "MetricsSnapshot": "holdfast.store.figures:MetricsSnapshot",
+    "RowChange": "holdfast.storage.tables:RowChange",
+    "Table": "holdfast.storage.tables:Table",
     "Session": "holdfast.store:Session",
-    "SessionInfo": "holdfast.store:SessionInfo",
+    "SessionInfo": "holdfast.reports.listings:SessionInfo",
     "Store": "holdfast.store:Store",
     "open": "holdfast.store:open_store",
 }

@@ -43,6 +43,9 @@ class ErrorCode(StrEnum):
     SOURCE_MISSING = "source-missing"
     SOURCE_EMPTY = "source-empty"
     NEVER_HOLDS = "never-holds"
+    EXECUTION_MISSING = "execution-missing"
+    APPROVAL_MISSING = "approval-missing"
+    ITEM_MISSING = "item-missing"
     # conflict
     BRANCH_MOVED = "branch-moved"
     BRANCH_EXISTS = "branch-exists"
@@ -57,6 +60,11 @@ class ErrorCode(StrEnum):
     LEASE_HELD = "lease-held"
     LEASE_LOST = "lease-lost"
     MERGE_CONFLICT = "merge-conflict"
+    ROW_CONFLICT = "row-conflict"
+    PLAN_CHANGED = "plan-changed"
+    STEP_DIFFERS = "step-differs"
+    STEP_RUNNING = "step-running"
+    APPROVAL_EXPIRED = "approval-expired"
     # integrity
     CHUNK_DAMAGED = "chunk-damaged"
     CHUNK_MISSING = "chunk-missing"
@@ -91,6 +99,9 @@ class ErrorCode(StrEnum):
     PREDICATE_FAILED = "predicate-failed"
     BAD_EXPRESSION = "bad-expression"
     BAD_PATTERN = "bad-pattern"
+    BAD_PLAN = "bad-plan"
+    STEP_MISSING = "step-missing"
+    SQL_REFUSED = "sql-refused"
     # unsupported
     FORMAT_TOO_NEW = "format-too-new"
     FORMAT_TOO_OLD = "format-too-old"
@@ -100,8 +111,11 @@ class ErrorCode(StrEnum):
     TRANSACTION_POOLER = "transaction-pooler"
     NOT_SUPPORTED = "not-supported"
     NEEDS_MIGRATION = "needs-migration"
+    TABLE_MISMATCH = "table-mismatch"
+    WORKSPACE_UNUSABLE = "workspace-unusable"
     # backend
     STORE_LOCKED = "store-locked"
+    SQL_STOPPED = "sql-stopped"
     DISK_FULL = "disk-full"
     IO_FAILED = "io-failed"
     PERMISSION_DENIED = "permission-denied"
@@ -118,6 +132,9 @@ class ErrorCode(StrEnum):
     RESUME_UNFINISHED = "resume-unfinished"
     HOOK_FAILED = "hook-failed"
     NOT_AWAKE = "not-awake"
+    OUTCOME_UNKNOWN = "outcome-unknown"
+    RESTORE_UNFINISHED = "restore-unfinished"
+    REPLAY_FAILED = "replay-failed"
 
 
 # These have an exit code of their own, because scripts branch on them.
@@ -237,6 +254,18 @@ class ConflictError(HoldfastError):
             code=ErrorCode.CHUNKS_GONE,
             hint="save again: the next save sends the whole state",
             checkpoint=checkpoint.hex(),
+        )
+
+    @classmethod
+    def row_conflict(cls, table: str, key: tuple[Any, ...], why: str) -> Self:
+        """A row of an extension table is not as a change of it needs it to be."""
+        shown_key = [each.hex() if isinstance(each, bytes) else each for each in key]
+        return cls(
+            f"row {', '.join(map(repr, shown_key))} of table {table!r} {why}",
+            code=ErrorCode.ROW_CONFLICT,
+            hint=f"read the row with store.rows({table}).get(...), then decide again; nothing was written",
+            table=table,
+            key=shown_key,
         )
 
     @classmethod

@@ -44,7 +44,7 @@ class RemovingRules:
         real, model = self.writers[writer]
         keep = Keep(**{"at_most" if as_cap else "last": newest, "per": "branch" if per_branch else "session"})
         self.both(
-            lambda: real.prune(keep, dry_run=dry_run),
+            lambda: real.prune(keep, dry_run=dry_run, only=True),
             lambda _: model.prune(newest, per_branch=per_branch, dry_run=dry_run),
             pruned_alike,
         )

@@ -122,15 +122,12 @@ class LargeStateRules:
         """A document that is saved, edited and saved, also while others remove what it was made from."""
         self.save(writer, large_state(length), {"on_conflict": "fork"}, None, None)
         real, model = self.writers[writer]
-        # A document is a writer of its own.
-        own = self.model.session(model.id, agent=model.agent, project=model.project, branch=model.branch)
-        state = own.load("@", default=None)
+        state = model.load("@", default=None)
         if not (isinstance(state, dict) and "table" in state):
             # The save was refused, and what the branch has is not made for these edits.
             return
+        # It is saved by the writer of its Session.
         document = real.document()
-        # Making one is seeing the tip.
-        model.load("@")
         for number, edits in enumerate(versions):
             edit(document, edits)
             edit(state, edits)
@@ -138,7 +135,7 @@ class LargeStateRules:
             said = {"on_conflict": "fork", "check": again}
             pair = self.both(
                 lambda s=said: document.save(**s),
-                lambda done: own.save(state, on_conflict="fork", as_id=done.id if done else None),
+                lambda done: model.save(state, on_conflict="fork", as_id=done.id if done else None),
                 written_alike,
             )
             if pair is not None:

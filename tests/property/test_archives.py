@@ -16,10 +16,8 @@ from holdfast.objects.codec import decode_value, encode_value
 from holdfast.objects.exact import _READERS, exact_json, from_json
 from holdfast.objects.refusal import MalformedError, MismatchError
 from holdfast.objects.registry import TypeRegistry
-from holdfast.store.archives.deep import parse_deep
 from holdfast.store.archives.limits import ArchiveLimits
 from holdfast.store.archives.parsing import parse
-from holdfast.store.archives.strict import finite, unique
 from holdfast.testing.values import identical, values
 
 NOBODY = TypeRegistry()
@@ -77,32 +75,6 @@ def test_whatever_json_says_is_a_value_or_is_refused(data):
         # Made of parts that each are fine, and together no state: an Opaque with a set in it as a key, say.
         return
     assert encode_value(from_json(json.loads("".join(exact_json(value)))), NOBODY) == body
-
-
-@given(json_values(), st.integers(0, 3))
-def test_the_parser_for_deep_values_reads_what_the_usual_one_reads(data, indent):
-    text = json.dumps(data, indent=indent or None)
-    assert identical(parse_deep(text), json.loads(text))
-
-
-@given(json_values(), st.data())
-def test_both_parsers_refuse_the_same_texts(data, draw):
-    text = json.dumps(data)
-    at = draw.draw(st.integers(0, len(text) - 1))
-    changed = text[:at] + draw.draw(st.sampled_from(list('[]{},:"0-.eE tfn\\'))) + text[at + 1 :]
-
-    def outcome(parser):
-        try:
-            return [parser(changed)]
-        except ValueError:
-            return None
-
-    def usual(text):
-        return json.loads(text, object_pairs_hook=unique, parse_float=finite, parse_constant=refused)
-
-    one, other = outcome(usual), outcome(parse_deep)
-    assert (one is None) == (other is None)
-    assert one is None or identical(one, other)
 
 
 def refused(text):

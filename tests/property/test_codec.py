@@ -7,27 +7,13 @@ from hypothesis import strategies as st
 from tests.unit.objects.samples import TYPES, keys, records
 
 from holdfast.objects.codec import decode_value, encode_value
-from holdfast.objects.reading import Reader
 from holdfast.objects.registry import TypeRegistry
-from holdfast.objects.walking import Walker
 from holdfast.testing.values import identical, values
 
 
 @given(values(records=records(), keys=keys()))
 def test_a_value_comes_back_identical(value):
     assert identical(decode_value(encode_value(value, TYPES), TYPES), value)
-
-
-@given(values(records=records(), keys=keys()))
-def test_the_slow_way_writes_the_bytes_of_the_fast_way(value):
-    assert Walker(TYPES, fast=False).encode(value) == encode_value(value, TYPES)
-
-
-@given(values(records=records(), keys=keys()))
-def test_the_slow_way_reads_what_the_fast_way_reads(value):
-    body = encode_value(value, TYPES)
-    assert identical(Reader(body, TYPES, fast=False).decode(), value)
-    assert identical(Reader(body, TYPES).decode(), value)
 
 
 @given(values(records=records(), keys=keys()))

@@ -330,6 +330,5 @@ def place(request, monkeypatch):
 
 
 # In parts, which can run at the same time.
-@pytest.mark.parametrize("part", [1, 2])
-def test_whatever_comes_in_between_only_garbage_goes(part, place):
+def test_whatever_comes_in_between_only_garbage_goes(place):
     run_state_machine_as_test(Collecting, settings=long_runs(steps=40, share=place.share))

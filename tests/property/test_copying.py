@@ -104,7 +104,7 @@ class History:
         session.redo()
 
     def prune(self, session, last):
-        session.prune(holdfast.Keep(last=last))
+        session.prune(holdfast.Keep(last=last), only=True)
 
     def switch(self, session, name):
         session.switch(name, remember=True)

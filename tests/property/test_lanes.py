@@ -5,14 +5,13 @@ The drawing is read back as a person reads it: from a sign downwards along the s
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import get_args
 
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from holdfast.cli._drawing import ASCII, UNICODE, draw
-from holdfast.history.lanes import Begins, Point, Row, arrange
+from holdfast.cli.graph import ASCII, UNICODE, draw
+from holdfast.history.tree import Begins, Point, Row, arrange
 
 NAMES = ("main", "x", "y")
 
@@ -112,18 +111,6 @@ def test_every_checkpoint_is_in_one_row_in_order_and_only_plain_ones_are_folded(
     assert sum(row.removed for row in rows) == sum(point.skipped for point in points)
 
 
-@given(lineages(), st.integers(0, 2))
-def test_a_line_keeps_its_lane_and_folding_moves_nothing(lineage, fold):
-    points, first = lineage
-    lanes = {row.points[0]: row.lane for row in arrange(points, first) if row.points}
-
-    for row in arrange(points, first, fold=fold):
-        assert {lanes[each] for each in row.points} <= {row.lane}
-    while first is not None:
-        assert lanes[first] == 0
-        first = points[first].prev
-
-
 UP = set("│├┤┼╯╰┴")
 DOWN = set("│├┤┼╮╭┬")
 LEFT = set("─┤┼╮┬╯┴")
@@ -167,30 +154,6 @@ def test_the_drawing_can_be_read_back(lineage, fold):
         below = grid[y + 1][x]
         found = strokes_below(grid, y + 1, x, "down") if below == SIGN or below in UP else set()
         assert {order.index(each) for each, _ in found} == wanted[order.index(y)]
-
-
-@given(lineages(), folds)
-def test_no_stroke_hangs_in_the_air_and_signs_stand_in_their_lanes(lineage, fold):
-    points, first = lineage
-    rows = arrange(points, first, fold=fold)
-    lines = list(draw(rows, UNICODE, lambda _: SIGN))
-    widest = 2 + max(len(text) for text, _ in lines)
-    grid = [" " * widest, *(text.ljust(widest) for text, _ in lines), " " * widest]
-
-    for above, here in pairwise(grid):
-        for x in range(widest):
-            if here[x] in UP:
-                assert above[x] in DOWN or above[x] == SIGN
-            if above[x] in DOWN:
-                assert here[x] in UP or here[x] == SIGN
-            if here[x] in RIGHT:
-                assert here[x + 1] in LEFT or here[x + 1] in "─│"
-            if here[x] in LEFT:
-                assert here[x - 1] in RIGHT or here[x - 1] in "─│"
-    for text, row in lines:
-        assert text.count(SIGN) == (row is not None)
-        assert row is None or text[2 * row.lane] == SIGN
-        assert text == text.rstrip()
 
 
 @given(lineages(), folds)

@@ -15,9 +15,7 @@ from hypothesis import strategies as st
 import holdfast
 from holdfast import ABSENT, Keep
 from holdfast.backends.memory import MemoryBackend
-from holdfast.storage.records import CheckpointId, Claim, Query
-from holdfast.store.place import Place
-from holdfast.store.retiring import retire
+from holdfast.storage.records import CheckpointId, Query
 from holdfast.testing.rows import START
 
 KEYS = "xyz"
@@ -185,11 +183,12 @@ def carry_out(world: World, step: Step) -> None:
             if beside is not None:
                 world.merge(session, beside.checkpoint(), ("ours", "theirs")[step.number % 2])
         case "prune":
-            session.prune(POLICIES[step.number % 4])
+            session.prune(POLICIES[step.number % 4], only=True)
             world.store.gc(keep_days=0)
         case "retire":
-            place = Place(world.backend, Claim(session.id), "main", lambda: START, None)
-            retire(place, POLICIES[step.number % 4])
+            state = session.load()
+            kept = world.store.session(session.id, branch=session.branch, keep=POLICIES[step.number % 4])
+            world.note(kept.save(state))
         case "forget" if len(log) > 1:
             world.store.forget(session.id, log[step.number % len(log)], clean=False)
         case "delete" if len(log) > 1:

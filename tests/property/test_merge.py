@@ -10,14 +10,12 @@ from collections import Counter
 from itertools import count, groupby
 from typing import Any
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.property.test_diff_trees import AROUNDS, deep
 from tests.property.test_tree import SMALL
 
 from holdfast.objects.codec import decode_value, encode_value
-from holdfast.objects.diffing import encoded, scanning
 from holdfast.objects.merging.conflict import ABSENT, MergeConflict
 from holdfast.objects.merging.resolving import Resolver
 from holdfast.objects.merging.states import MergedValue, merge_roots, merge_values
@@ -221,17 +219,6 @@ def test_neither_side_is_lost_however_deep_it_lies_in_a_stored_state(three):
         assert not merged_from_store(base, ours, theirs, side).conflicts
 
 
-@given(deep_threes())
-def test_values_that_are_scanned_merge_like_those_that_are_not(three):
-    wanted = merged(*three)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(encoded, "_LEVELS_IN_C", 1)
-        patched.setattr(scanning, "_LARGE", 64)
-        found = merged(*three)
-    assert same(found.value, wanted.value)
-    assert [each.path for each in found.conflicts] == [each.path for each in wanted.conflicts]
-
-
 @given(threes(renames=False))
 @example(([{"a": "b0", "b": "b1"}, "b2"], [{"a": "o0", "b": "b1"}, "b2"], ["b2", {"b": "b1"}, "t0"]))
 def test_nothing_is_there_twice_but_what_a_conflict_is_about(three):
@@ -276,15 +263,6 @@ def test_deciding_for_theirs_keeps_theirs_at_every_conflict(three):
     base, ours, theirs = three
     result = merged(base, ours, theirs, "theirs")
     assert {leaf for leaf in leaves(theirs) if leaf[0] == "t"} <= leaves(result.value).keys()
-
-
-@given(threes())
-def test_a_function_that_chooses_ours_is_the_same_as_the_word(three):
-    base, ours, theirs = three
-    one = merged(base, ours, theirs, "ours")
-    other = merged(base, ours, theirs, lambda conflict: conflict.ours)
-    assert same(one.value, other.value)
-    assert [each.how for each in other.resolved] == ["ours"] * len(one.resolved)
 
 
 def without_order(value: Any) -> Any:

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 import holdfast
 from holdfast import Checkpoint, ErrorCode, InvalidInputError, NotFoundError
 from holdfast.backends.memory import MemoryBackend
-from holdfast.history.moments import around
-from holdfast.history.refs import parse, parse_range, resolve, resolve_range
+from holdfast.history.refs import around, parse, parse_range, resolve, resolve_range
 
 START = datetime(2026, 11, 15, 8, tzinfo=UTC)
 ZERO = int(START.timestamp()) * 1_000_000

@@ -78,4 +78,4 @@ def test_the_store_does_what_the_model_does(part, postgres_place, monkeypatch, c
     chunks_at_hand(20_000 if part == 2 else 0)
     database, _, _ = postgres_place.partition("&schema=")
     monkeypatch.setattr(PostgresMachine, "place", database, raising=False)
-    run_state_machine_as_test(PostgresMachine, settings=long_runs(steps=50, share=8))
+    run_state_machine_as_test(PostgresMachine, settings=long_runs(steps=50, share=12))

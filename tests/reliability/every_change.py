@@ -26,7 +26,7 @@ import holdfast
 from holdfast import Keep, Store
 from holdfast.backends.memory import MemoryBackend
 from holdfast.storage.records import Query
-from holdfast.store import collecting
+from holdfast.store import gc as collecting
 
 History = dict[str, Any]
 
@@ -46,12 +46,12 @@ def write_master(path: Path) -> None:
             session.fork("#4", "side").save(state(50), step=50)
             session.pin("#2")
         # Something for gc to remove and for undo to bring back.
-        store.session("agent").prune(Keep(last=6))
+        store.session("agent").prune(Keep(last=6), only=True)
 
 
 OPERATIONS: dict[str, Callable[[Store], object]] = {
     "gc": lambda store: store.gc(keep_days=0),
-    "prune": lambda store: store.session("agent").prune(Keep(at_most=2)),
+    "prune": lambda store: store.session("agent").prune(Keep(at_most=2), only=True),
     "restore": lambda store: store.session("agent").restore("#7"),
     "undo": lambda store: store.session("agent").undo(),
     "delete": lambda store: store.session("agent").delete("#8"),
@@ -127,7 +127,7 @@ def main(folder: Path, operation: str) -> tuple[int, int]:
     # Otherwise each child would import all that it needs.
     with Store(MemoryBackend()) as store:
         store.session("agent").save(state(0))
-        store.session("agent").prune(Keep(last=1))
+        store.session("agent").prune(Keep(last=1), only=True)
         store.gc()
         store.session("agent").load()
     master, files = folder / "master.db", [folder / name for name in ("before", "after", "chunks", "verdict")]

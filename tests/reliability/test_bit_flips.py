@@ -21,8 +21,8 @@ from holdfast.objects.registry import GLOBAL
 from holdfast.objects.state import decode_state
 from holdfast.storage.records import Query
 
-FLIPS = 500
-PARTS = 4
+FLIPS = 240
+PARTS = 2
 """The flips are divided among so many tests, which can run at the same time."""
 
 

@@ -18,7 +18,7 @@ import pytest
 import holdfast
 from holdfast.backends.sqlite.page_files import lost_commits
 
-FLIPS = 60
+FLIPS = 20
 SAVES = 12
 HEADER = 32
 FRAME = 24 + 4096

@@ -1,4 +1,4 @@
-"""10,000 saves race collections that never stop: no checkpoint that is there loses a chunk.
+"""Thousands of saves race collections that never stop: no checkpoint that is there loses a chunk.
 
 Two processes with two threads each save plain states and Documents, while this process removes rows for good, marks,
 waits until others have committed, sweeps a little, waits again, sweeps the rest, and begins anew. So each has
@@ -26,7 +26,7 @@ from holdfast.storage.records import Batch, Claim, Query
 from holdfast.testing.rows import edit
 
 PROCESSES, THREADS = 2, 2
-SAVES = 10_000
+SAVES = 4_000
 SABOTAGED_SAVES = 1_200
 NEWEST = 6
 """So many checkpoints of each session are left alone: writers build on them."""

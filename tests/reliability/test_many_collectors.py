@@ -16,7 +16,8 @@ import pytest
 
 import holdfast
 from holdfast import Keep
-from holdfast.store import collecting, upkeep
+from holdfast.store import gc as collecting
+from holdfast.store import keep as upkeep
 
 PROCESSES = 8
 SAVES = 150

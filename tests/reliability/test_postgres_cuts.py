@@ -157,9 +157,11 @@ def test_the_first_save_of_a_session_is_there_once_wherever_its_connection_break
     check_whole(store, "work", saved)
 
 
-@pytest.mark.parametrize("again", [3, 4], ids=["the same", "another"])
-@pytest.mark.parametrize("first", [True, False], ids=["first", "later"])
-@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize(
+    ("when", "first", "again"),
+    [("before", True, 3), ("after", True, 4), ("before", False, 4), ("after", False, 3)],
+    ids=["first lost", "first there", "later lost", "later there"],
+)
 def test_a_save_of_which_nobody_can_tell_is_settled_by_the_next_one(
     postgres, postgres_url, proxy, when, first, again
 ):

@@ -18,7 +18,8 @@ from tests.reliability.crews import Crew, in_threads
 
 import holdfast
 from holdfast import Keep
-from holdfast.backends.postgres import PostgresBackend, write
+from holdfast.backends.postgres import PostgresBackend
+from holdfast.backends.postgres import commit as commits
 from holdfast.backends.preparing import prepare
 from holdfast.errors import IntegrityError
 from holdfast.testing.conformance.chains import mark_parts, saved_as_parts, versions
@@ -83,7 +84,7 @@ def under_way(backend, batch, chunks=None):
     """A commit that has written everything, and ends with the block."""
     chunks = chunks or prepare(batch, backend._recent, backend.reader)
     with backend._pool.dedicated() as connection, connection.transaction():
-        write.locked(connection, batch, chunks)
+        commits.locked(connection, batch, chunks)
         yield
 
 
@@ -287,7 +288,7 @@ def write_and_remove(store, name, say):
     for n in range(SAVES):
         session.save(state_of(n), step=n)
         if n % 20 == 19:
-            session.prune(Keep(last=4))
+            session.prune(Keep(last=4), only=True)
         if n % 50 == 49:
             session.fork("@~1", f"fork-{n}").save(state_of(n + 7), step=n + 7)
         if n % 100 == 99:

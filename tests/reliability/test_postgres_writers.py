@@ -19,10 +19,10 @@ from holdfast import ConflictError, ErrorCode
 
 PROCESSES = 8
 _ALL_NIGHT = settings.default is not None and settings.default.max_examples >= NIGHTLY
-SAVES = 10_000
+SAVES = 10_000 if _ALL_NIGHT else 1_600
 # Here each save of one loses the round of the seven others, so that 10,000 take minutes.
 COUNTED = 10_000 if _ALL_NIGHT else 400
-MANY_PROCESSES, MANY_THREADS, MANY_SESSIONS = 3, 16, 1_800
+MANY_PROCESSES, MANY_THREADS, MANY_SESSIONS = 3, 16, 600
 SESSION = "one"
 
 

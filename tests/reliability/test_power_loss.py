@@ -17,7 +17,7 @@ from tests.reliability.witness import SESSION, check_store
 import holdfast
 
 ROOT = Path(__file__).resolve().parents[2]
-CUTS = 400
+CUTS = 200
 
 
 @pytest.fixture(scope="module", params=["power", "process"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import psycopg
 from psycopg import sql
 
-from holdfast.backends.postgres import creation
+from holdfast.backends.postgres.create import build
 
 
 def make_stores(url: str, number: int) -> None:
@@ -19,5 +19,5 @@ def make_stores(url: str, number: int) -> None:
             schema = sql.Identifier(f"s_{each}")
             connection.execute(sql.SQL("CREATE SCHEMA {}").format(schema))
             connection.execute(sql.SQL("SET LOCAL search_path = {}").format(schema))
-            creation.build(connection)
+            build(connection)
             connection.commit()

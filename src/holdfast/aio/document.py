@@ -17,10 +17,10 @@ from holdfast.aio.thread import in_thread
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.objects.tracked_dict import TrackedDict
 from holdfast.objects.tracked_list import TrackedList
+from holdfast.storage.tables import RowChange
 from holdfast.store.document import DocumentKinds, TrackedDocument
 from holdfast.store.draft import check_draft
-from holdfast.store.intent import UNSET, OnConflict, Unset
-from holdfast.store.session import Ref
+from holdfast.store.place import UNSET, OnConflict, Ref, Unset
 
 
 class AsyncDocument(TrackedDocument):
@@ -46,6 +46,7 @@ class AsyncDocument(TrackedDocument):
         expect: Ref | Unset | None = UNSET,
         parent: Ref | None = None,
         on_conflict: OnConflict = "raise",
+        rows: Iterable[RowChange] = (),
         check: bool = False,
     ) -> Coroutine[Any, Any, Checkpoint]:
         """See `Document.save`. The call itself takes what changed; what changes later belongs to the next save."""
@@ -60,6 +61,7 @@ class AsyncDocument(TrackedDocument):
             cost_usd=cost_usd,
             duration_ms=duration_ms,
             key=key,
+            rows=rows,
         )
         encoding = self._encoded(check=check)
         return self._written(partial(self._write, encoding, draft, expect, parent, on_conflict))

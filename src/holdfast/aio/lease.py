@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import anyio
 
 from holdfast.aio.thread import in_thread
-from holdfast.store.leases import HeldLease
+from holdfast.store.lease import HeldLease
 
 if TYPE_CHECKING:
     from holdfast.storage.leasing import Fence

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from holdfast.aio.store import AsyncStore
 from holdfast.aio.thread import in_thread
-from holdfast.store.locate import open_store
+from holdfast.store.open import open_store
 from holdfast.store.store import Store
 
 

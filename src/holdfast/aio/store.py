@@ -18,28 +18,28 @@ from typing import Any, BinaryIO, Self
 import anyio.to_thread
 
 from holdfast.aio.lease import AsyncHeldLease, Claiming
+from holdfast.aio.rows import AsyncRows
 from holdfast.aio.session import AsyncSession
 from holdfast.aio.thread import in_thread
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.history.keep import Keep
 from holdfast.objects.diffing.diff import Diff
 from holdfast.objects.registry import C, Upgrade
+from holdfast.reports.listings import SessionInfo
+from holdfast.reports.transfer import CopyReport, ImportReport
+from holdfast.reports.upkeep import ForgetReport, GcReport, RepairReport, VerifyReport
 from holdfast.storage.ports import Backend
 from holdfast.storage.records import StoreStats
+from holdfast.storage.tables import RowChange, Table
 from holdfast.store.archives.limits import ArchiveLimits
-from holdfast.store.archives.report import ImportReport
-from holdfast.store.collecting import GcReport
 from holdfast.store.composition import system_clock
-from holdfast.store.copying import CopyReport
 from holdfast.store.figures import MetricsSnapshot
-from holdfast.store.forgetting import ForgetReport
-from holdfast.store.leases import OnLost
-from holdfast.store.loading import AsyncEachState
-from holdfast.store.repairing import RepairReport
-from holdfast.store.session import Ref
-from holdfast.store.store import SessionInfo, Store
-from holdfast.store.verifying import VerifyReport
-from holdfast.store.watching import LONGEST_WAIT, check_timeout
+from holdfast.store.lease import OnLost
+from holdfast.store.load_many import AsyncEachState
+from holdfast.store.place import Ref
+from holdfast.store.sql import SqlResult
+from holdfast.store.store import Store
+from holdfast.store.watch import LONGEST_WAIT, check_timeout
 
 
 class AsyncStore:
@@ -60,6 +60,11 @@ class AsyncStore:
         self = cls.__new__(cls)
         self._store = store
         return self
+
+    @staticmethod
+    def of(session: AsyncSession) -> AsyncStore:
+        """See `Store.of`. Not awaited: nothing is read or written."""
+        return AsyncStore._around(Store.of(session._session))
 
     @property
     def url(self) -> str:
@@ -91,7 +96,7 @@ class AsyncStore:
         *,
         agent: str | None = None,
         project: str | None = None,
-        branch: str = "main",
+        branch: str | None = None,
         keep: Keep | None = None,
         lease: AsyncHeldLease | None = None,
         export_dir: str | Path | bool | None = None,
@@ -118,6 +123,15 @@ class AsyncStore:
         `on_lost` is called in a thread of its own, with the HeldLease; tasks can await `wait_lost` instead.
         """
         return Claiming(partial(self._store.lease, name, seconds=seconds, on_lost=on_lost))
+
+    async def write(self, rows: Iterable[RowChange], *, lease: AsyncHeldLease | None = None) -> None:
+        """See `Store.write`."""
+        held = lease._lease if isinstance(lease, AsyncHeldLease) else lease
+        await in_thread(partial(self._store.write, rows, lease=held))
+
+    def rows(self, table: Table) -> AsyncRows:
+        """See `Store.rows`. Not awaited: nothing is read until one of its methods is."""
+        return AsyncRows(self._store.rows(table))
 
     async def sessions(self, *, agent: str | None = None, project: str | None = None) -> list[SessionInfo]:
         """See `Store.sessions`."""
@@ -184,6 +198,14 @@ class AsyncStore:
         """See `Store.diff`."""
         return await in_thread(partial(self._store.diff, a, b, path=path, whole=whole))
 
+    def pack(self, value: Any) -> bytes:
+        """See `Store.pack`. Not awaited: nothing is read or written."""
+        return self._store.pack(value)
+
+    def unpack(self, data: bytes) -> Any:
+        """See `Store.unpack`. Not awaited: nothing is read or written."""
+        return self._store.unpack(data)
+
     def json_form(self, state: Any) -> Any:
         """See `Store.json_form`. Not awaited: nothing is read or written."""
         return self._store.json_form(state)
@@ -231,6 +253,17 @@ class AsyncStore:
     ) -> RepairReport:
         """See `Store.repair`. `progress` is called in a worker thread."""
         return await in_thread(partial(self._store.repair, dry_run=dry_run, progress=progress))
+
+    async def sql(
+        self,
+        query: str,
+        parameters: Sequence[Any] | Mapping[str, Any] = (),
+        *,
+        seconds: float = 5.0,
+        limit: int = 10_000,
+    ) -> SqlResult:
+        """See `Store.sql`."""
+        return await in_thread(partial(self._store.sql, query, parameters, seconds=seconds, limit=limit))
 
     async def stats(self) -> StoreStats:
         """See `Store.stats`."""

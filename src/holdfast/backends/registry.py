@@ -82,15 +82,14 @@ def connect(
     )
 
 
-def migrate_target(target: str | Path, *, dry_run: bool, timeout: float) -> tuple[str, list[str]]:
-    """Bring the tables of a store to this version: its URL, and the steps that were, or would be, taken."""
-    if not _is_server(target):
-        # A SQLite file has one format; opening it says whether it is ours.
-        backend = connect(target, durability="power", create=False, timeout=timeout)
-        backend.close()
-        return backend.url, []
-    url, steps = _postgres().migrate(str(target), dry_run=dry_run, timeout=timeout)
-    return url, [f"{step.number:04} {step.name}" for step in steps]
+def migrate_target(target: str | Path, *, timeout: float) -> tuple[str, list[str]]:
+    """Bring a store to this version: its URL, and the steps that were taken.
+
+    There is one version so far. Opening a store says whether it is of that one.
+    """
+    backend = connect(target, durability="power", create=False, timeout=timeout)
+    backend.close()
+    return backend.url, []
 
 
 def _is_server(target: str | Path) -> bool:

@@ -1,17 +1,29 @@
-"""The public record of a checkpoint: who, when, why, and where it stands; everything but the state.
+"""A checkpoint: the public record, its id, and the one place where its row is made.
 
-It is a thin, unchangeable view of the stored row. Nothing is converted until it is asked for, so that listing thousands
-of checkpoints costs little more than reading them.
+The record is a thin, unchangeable view of the stored row. Nothing is converted until it is asked for, so that listing
+thousands of checkpoints costs little more than reading them.
+
+    id = H("checkpoint" | parents | root | H(rest))
+
+The rest is what the writer knows before the transaction. So the id is known before the write, a lost reply is settled
+by reading the id back, and history cannot be changed without changing ids. What the store adds (seq, position, its
+clock) and what people may change later (tags, pins, messages) stays outside.
 """
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from holdfast.history import jsontext
-from holdfast.storage.records import CheckpointRow, SessionRow
+import ormsgpack
 
+from holdfast.history import jsontext
+from holdfast.objects.hashing import digest
+from holdfast.storage.records import CheckpointId, CheckpointRow, ChunkHash, SessionRow
+
+_PREFIX = b"holdfast checkpoint\x00"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 STATUSES = ("running", "paused", "completed", "failed", "interrupted")
@@ -22,6 +34,72 @@ TRIGGERS = ("manual", "scheduled", "error", "restore", "fork", "merge")
 def moment(microseconds: int) -> datetime:
     """A stored time as a datetime in UTC, exact to the microsecond."""
     return _EPOCH + timedelta(microseconds=microseconds)
+
+
+def checkpoint_id(row: CheckpointRow) -> CheckpointId:
+    """The id that belongs to the writer's part of `row`, whatever its `id` field says."""
+    rest = ormsgpack.packb(
+        [
+            row.session,
+            row.branch,
+            row.created_at,
+            row.trigger,
+            row.status,
+            row.step,
+            row.message,
+            row.metadata,
+            row.tokens,
+            row.cost_usd,
+            row.duration_ms,
+            row.app_version,
+            row.nonce,
+        ]
+    )
+    # The count of parents keeps (parents, root) readable in one way only.
+    parents = len(row.parents).to_bytes(4, "big") + b"".join(row.parents)
+    return CheckpointId(digest(_PREFIX + parents + row.root + digest(rest)))
+
+
+def new_row(
+    session: str,
+    branch: str,
+    parents: Sequence[CheckpointRow],
+    root: ChunkHash,
+    size_bytes: int,
+    *,
+    at: int,
+    app_version: str | None,
+    **said: Any,
+) -> CheckpointRow:
+    """The row of a new checkpoint, with its id; `said` has what else its writer says about it.
+
+    A parent that was removed meanwhile stays the parent; walks go on from the nearest one that is there. One of another
+    session is no part of a walk.
+    """
+    prev, skipped = None, 0
+    if parents:
+        # A clock that went back must not put a child before its parents.
+        at = max(at, *(each.created_at + 1 for each in parents))
+        first = parents[0]
+        if first.session == session:
+            prev, skipped = (first.prev, first.skipped + 1) if first.hidden else (first.id, 0)
+    row = CheckpointRow(
+        id=CheckpointId(b""),
+        session=session,
+        branch=branch,
+        parents=tuple(each.id for each in parents),
+        root=root,
+        created_at=at,
+        app_version=app_version,
+        # Two saves of the same state by the same hand in the same microsecond are still two checkpoints.
+        nonce=os.urandom(16),
+        size_bytes=size_bytes,
+        prev=prev,
+        skipped=skipped,
+        **said,
+    )
+    # By place: a third of the time that `_replace` takes.
+    return CheckpointRow(checkpoint_id(row), *row[1:])
 
 
 class Checkpoint:

@@ -2,10 +2,10 @@
 
     range  = [ref] ".." [ref]     what the right one has behind it and the left one has not; "@" where right is left out
     ref    = base [ "~" [count] ]
-    base   = "@"                  the head of the branch in use;  "@-" is "@~1"
+    base   = "@"                  the head of the branch in use, also "HEAD" and "latest";  "@-" is "@~1"
            | branch               the head of that branch
            | "tag:" name          the newest checkpoint of the session with that tag
-           | "#" number           the checkpoint with that sequence number
+           | ["#"] number         the checkpoint with that sequence number
            | "key:" text          the checkpoint of the session with that key
            | hex                  a whole id, or a prefix of four digits or more
            | "@{" time "}"        the last one of the branch in use at that time or before
@@ -14,44 +14,51 @@
            | ISO time             "2026-11-15T17:00" is "@{2026-11-15T17:00}"; dashes, and at least the whole date
 
 `history.times` says what a time is; a date alone is the first moment of that day. `~3` goes three steps back along
-`prev`. A word that could be several things is the branch if there is one of that name, then a time, then a prefix: a
-date has dashes, so it is never a prefix, but it may be the name of a branch. A tag whose own name ends like a time in
-braces can only be used through its checkpoints. A key is taken as it is, blanks, braces and all, but for a `~` with a
-number at its end, which counts steps there too. `..` always makes a range where a range is possible.
+`prev`. A word that could be several things is the branch if there is one of that name, then a time, then a prefix. A
+bare number is never guessed: where it is also a branch or the first digits of an id, that is an error that says so. A
+tag whose own name ends like a time in braces can only be used through its checkpoints. A key is taken as it is, but for
+a `~` with a number at its end, which counts steps there too. `..` always makes a range where a range is possible.
 
-A ref that names nothing, or more than one thing, is an error that says what there is instead.
+Walks follow `prev`, from a checkpoint to its nearest ancestor that is still there. A link that leads nowhere is damage,
+and is said to be: a walk never just ends early. A ref that names nothing, or more than one thing, is an error that says
+what there is instead; only on the way to that is more read than needed.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Literal, NoReturn
 
-from holdfast.errors import ErrorCode, InvalidInputError, NotFoundError, shown
-from holdfast.history.checkpoint import Checkpoint
-from holdfast.history.heads import find_head, get_head, missing_head
+from holdfast.errors import ErrorCode, IntegrityError, InvalidInputError, NotFoundError, shown
+from holdfast.history.checkpoint import Checkpoint, moment
 from holdfast.history.names import check_branch, check_key, check_tags
-from holdfast.history.unresolved import (
-    LOOK,
-    SHOWN,
-    ambiguous,
-    missing_key,
-    missing_name,
-    missing_number,
-    missing_tag,
-)
-from holdfast.history.walk import ancestors
+from holdfast.history.times import to_microseconds
 from holdfast.record import Record
 from holdfast.storage.ports import Reader
 from holdfast.storage.records import CheckpointId, CheckpointRow, Query
 
-# As text: most commands and most saves name no ref, and `re` keeps what it has compiled.
-_REF = r"(?s)(?P<base>key:.*?|@-?|@\{[^{}~]*\}|#[0-9]{1,18}|[^@#~][^~]*)(?:~(?P<count>[0-9]{0,9}))?"
-_TIMED = r"(?s)(?P<base>.*)@\{(?P<when>[^{}]*)\}"
-_ISO = r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[Tt ][0-9:.,]+ ?(?:[Zz]|[+-][0-9:]+)?)?"
-_HEX = r"[0-9a-f]{4,64}"
+_REF = re.compile(
+    r"(?s)(?P<base>key:.*?|@-?|@\{[^{}~]*\}|#[0-9]{1,18}|[^@#~][^~]*)(?:~(?P<count>[0-9]{0,9}))?"
+)
+_TIMED = re.compile(r"(?s)(?P<base>.*)@\{(?P<when>[^{}]*)\}")
+_ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[Tt ][0-9:.,]+ ?(?:[Zz]|[+-][0-9:]+)?)?")
+_HEX = re.compile(r"[0-9a-f]{4,64}")
+_NUMBER = re.compile(r"[0-9]{1,18}")
+_HEADS = ("HEAD", "latest")
+
+_PAGE = 256
+"""Rows that a walk reads at once: one query for most logs, and little wasted when only the newest few are wanted."""
+_SHOWN = 10
+"""Candidates listed: enough to choose from, few enough to read."""
+_COMPARED = 200
+"""Names that are compared with a misspelt one: enough for a hint that programs never read."""
+_SEARCHED = 5_000
+"""Checkpoints whose tags are compared with a misspelt one."""
+_MESSAGE = 50
+_LIST = "s.log() (holdfast list) shows what there is"
 
 Kind = Literal["head", "tag", "seq", "id", "name", "key"]
 
@@ -81,45 +88,27 @@ def parse(text: str) -> Ref:
     Raises:
         InvalidInputError: It is not in the grammar (`bad-ref`), or holds a name that cannot be one (`bad-name`).
     """
-    match = re.fullmatch(_REF, text) if type(text) is str else None
+    match = _REF.fullmatch(text) if type(text) is str else None
     if match is None:
         raise _not_a_ref(text)
     base, count = match["base"], match["count"]
     back = 0 if count is None else int(count or 1)
-    # A key is taken as it is, whatever it looks like.
-    timed = None if base.startswith("key:") else re.fullmatch(_TIMED, base)
-    if timed is not None:
-        return _parse_timed(timed["base"], timed["when"], back, text)
-    if base in ("@", "@-"):
-        return Ref("head", "", back + len(base) - 1, text)
-    marked = _marked(base)
-    if marked is not None:
-        return Ref(*marked, back, text)
-    if re.fullmatch(_ISO, base) and (":" in base or " " in base):
-        return Ref("head", "", back, text, base)
-    return Ref("name", _branch_in(base, text), back, text)
-
-
-def _marked(base: str) -> tuple[Kind, str] | None:
-    """What a base is that says so at its beginning."""
-    if base.startswith("tag:"):
-        return "tag", check_tags([base[4:]])[0]
     if base.startswith("key:"):
-        return "key", check_key(base[4:])
-    return ("seq", str(int(base[1:]))) if base.startswith("#") else None
-
-
-def _parse_timed(base: str, when: str, back: int, text: str) -> Ref:
-    if not base:
-        return Ref("head", "", back, text, when)
+        return Ref("key", check_key(base[4:]), back, text)
+    timed = _TIMED.fullmatch(base)
+    when = None if timed is None else timed["when"]
+    if timed is not None:
+        base = timed["base"] or "@"
+    if base in ("@", "@-"):
+        return Ref("head", "", back + len(base) - 1, text, when)
     if base.startswith("tag:"):
         return Ref("tag", check_tags([base[4:]])[0], back, text, when)
-    return Ref("name", _branch_in(base, text), back, text, when)
-
-
-def _branch_in(name: str, text: str) -> str:
+    if base.startswith("#") and when is None:
+        return Ref("seq", str(int(base[1:])), back, text)
+    if _ISO.fullmatch(base) and (":" in base or " " in base):
+        return Ref("head", "", back, text, base)
     try:
-        return check_branch(name)
+        return Ref("name", check_branch(base), back, text, when)
     except InvalidInputError as error:
         raise _not_a_ref(text) from error
 
@@ -154,6 +143,8 @@ def resolve(
         NotFoundError: It names nothing that is there, or more than one thing.
         InvalidInputError: It is not a ref (`bad-ref`), or holds what is not a time (`bad-time`).
     """
+    if ref == "@":
+        return get_head(reader, session, branch)
     parsed = _parsed(ref)
     start = _start(reader, session, branch, parsed, now)
     if not parsed.back:
@@ -163,12 +154,10 @@ def resolve(
         if steps == parsed.back:
             return row
         steps += 1
-    far = "1 step" if parsed.back == 1 else f"{parsed.back} steps"
-    there = {1: "is none", 2: "is only 1"}.get(steps, f"are only {steps - 1}")
     raise NotFoundError(
-        f"{parsed.text} goes {far} back, and there {there} before {start.id.hex()[:12]}",
+        f"{parsed.text} goes back {parsed.back}, and only {steps - 1} come before #{start.seq}",
         code=ErrorCode.HISTORY_TOO_SHORT,
-        hint=LOOK,
+        hint=_LIST,
         session=session,
         ref=parsed.text,
     )
@@ -199,13 +188,9 @@ def resolve_range(
 
 
 def nothing_in(text: str, has: Callable[[str], bool]) -> str:
-    """What is said of a range in which nothing is: that it is empty, and whether it has something the other way round.
+    """What to say of an empty range: that it is empty, and whether it has something the other way round.
 
     To be empty is no mistake: `main..idea` asks what `idea` has that `main` has not. But `#5..#2` most likely is one.
-
-    Args:
-        text: The range.
-        has: Whether there is something in another one.
     """
     parsed = parse_range(text)
     if parsed.start is not None:
@@ -215,6 +200,143 @@ def nothing_in(text: str, has: Callable[[str], bool]) -> str:
             if has(turned):
                 return f"nothing is in {text}; did you mean {turned}?"
     return f"nothing is in {text}"
+
+
+def find_head(reader: Reader, session: str, branch: str) -> CheckpointRow | None:
+    """The head of a branch, or None where the session or the branch does not exist."""
+    found = reader.branch(session, branch)
+    if found is None:
+        return None
+    return row_of(reader, found.head, f"the head of branch {branch!r} of session {session!r}")
+
+
+def get_head(reader: Reader, session: str, branch: str) -> CheckpointRow:
+    """The head of a branch that has one; otherwise the error that says why not, and what there is instead."""
+    return find_head(reader, session, branch) or missing_head(reader, session, branch)
+
+
+def row_of(reader: Reader, checkpoint: CheckpointId, what: str) -> CheckpointRow:
+    """The row of an id that must be there: `what` says who claims so."""
+    row = reader.checkpoint(checkpoint)
+    if row is None or row.hidden:
+        raise IntegrityError.row_damaged(what, why=f"checkpoint {checkpoint.hex()} is not in the store")
+    return row
+
+
+def ancestors(reader: Reader, start: CheckpointRow, *, limit: int | None = None) -> Iterator[CheckpointRow]:
+    """Yield `start` and its ancestors, newest first."""
+    page: dict[CheckpointId, CheckpointRow] = {}
+    row, count = start, 0
+    while limit is None or count < limit:
+        yield row
+        count += 1
+        if row.prev is None:
+            return
+        found = page.pop(row.prev, None)
+        if found is None:
+            # Neighbours in history are nearly always neighbours by number.
+            size = _PAGE if limit is None else min(_PAGE, max(limit - count, 1))
+            rows = reader.checkpoints(Query(session=row.session, before_seq=row.seq, limit=size))
+            page = {each.id: each for each in rows}
+            found = page.pop(row.prev, None) or reader.checkpoint(row.prev)
+        if found is None or found.session != row.session or found.seq >= row.seq or found.hidden:
+            gone = "is not in the store" if found is None else "does not come before it"
+            why = f"its ancestor {row.prev.hex()} {gone}"
+            raise IntegrityError.row_damaged(f"checkpoint {row.id.hex()}", why=why)
+        row = found
+
+
+class Neighbours(Record):
+    """The checkpoints on both sides of a moment."""
+
+    before: CheckpointRow
+    """The last one at that moment, or before it."""
+    after: CheckpointRow | None
+    """The first one after it."""
+
+
+def around(
+    reader: Reader, session: str, branch: str, at: int, *, tag: str | None = None, all_branches: bool = False
+) -> Neighbours:
+    """The neighbours of a moment, along the history of `branch` or among all checkpoints of the session.
+
+    Along a branch `created_at` only falls on the way back. Over a whole session, clocks of several writers may
+    disagree; there the order is by number, as everywhere.
+
+    Raises:
+        NotFoundError: The first one is younger (`before-history`), none has the tag, or there is no such branch.
+    """
+    where = f"session {session!r}"
+    newest: CheckpointRow | None = None
+    after: CheckpointRow | None = None
+    if all_branches:
+        older = reader.checkpoints(Query(session=session, tag=tag, until=at, limit=1))
+        younger = reader.checkpoints(
+            Query(session=session, tag=tag, since=at + 1, oldest_first=True, limit=1)
+        )
+        after = younger[0] if younger else None
+        if older:
+            return Neighbours(older[0], after)
+        newest = after and reader.checkpoints(Query(session=session, tag=tag, limit=1))[0]
+        if newest is None and (tag is None or reader.session(session) is None):
+            missing_head(reader, session, branch)
+    else:
+        where = f"branch {branch!r} of {where}"
+        for row in ancestors(reader, get_head(reader, session, branch)):
+            if tag is not None and tag not in row.tags:
+                continue
+            if row.created_at <= at:
+                return Neighbours(row, after)
+            newest, after = newest or row, row
+    if newest is None or after is None:
+        raise _missing_tag(reader, session, f"tag:{tag}", tag or "")
+    tagged = "" if tag is None else f" with the tag {tag!r}"
+    raise NotFoundError(
+        f"{where} has nothing{tagged} at {time_text(at)} or before: it goes from "
+        f"{time_text(after.created_at)} (#{after.seq}) to {time_text(newest.created_at)} (#{newest.seq})",
+        code=ErrorCode.BEFORE_HISTORY,
+        hint=f"ask for a later time; the first checkpoint{tagged} is '#{after.seq}'",
+        session=session,
+        asked=moment(at).isoformat(),
+        first=_when(after),
+        newest=_when(newest),
+        candidates=[after.id.hex()],
+    )
+
+
+def time_text(microseconds: int) -> str:
+    """A stored time for a message: ISO 8601 in UTC, to the second."""
+    return moment(microseconds).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def missing_head(reader: Reader, session: str, branch: str) -> NoReturn:
+    """Raise the NotFoundError that says why a branch has no head, and what there is instead."""
+    if reader.session(session) is None:
+        close = _near(session, (each.id for each in reader.sessions()))
+        raise NotFoundError(
+            f"session {session!r} has no checkpoint yet",
+            code=ErrorCode.SESSION_MISSING,
+            hint=_did_you_mean(close, "save() makes the first one"),
+            session=session,
+            candidates=close,
+        )
+    names = [each.name for each in reader.branches(session)]
+    if not names:
+        raise NotFoundError(
+            f"every checkpoint of session {session!r} was deleted",
+            code=ErrorCode.CHECKPOINT_MISSING,
+            hint="save() starts it again; s.undo() brings them back until gc",
+            session=session,
+        )
+    close = _near(branch, names)
+    raise NotFoundError(
+        f"session {session!r} has no branch {branch!r}",
+        code=ErrorCode.BRANCH_MISSING,
+        hint=_did_you_mean(close, f"its branches are: {', '.join(names[:_SHOWN])}"),
+        session=session,
+        branch=branch,
+        candidates=close or names[:_SHOWN],
+    )
 
 
 def _between(reader: Reader, start: CheckpointRow, end: CheckpointRow) -> Iterator[CheckpointRow]:
@@ -232,68 +354,165 @@ def _between(reader: Reader, start: CheckpointRow, end: CheckpointRow) -> Iterat
 def _parsed(ref: str | Ref | Checkpoint) -> Ref:
     if isinstance(ref, Checkpoint):
         return Ref("id", ref.id, 0, ref.id)
-    if type(ref) is str and len(ref) == 64 and re.fullmatch(_HEX, ref):
-        # A whole id is what programs use; it is nothing else in the grammar, but for a branch of that name.
-        return Ref("name", ref, 0, ref)
     return ref if isinstance(ref, Ref) else parse(ref)
 
 
 def _start(reader: Reader, session: str, branch: str, ref: Ref, now: int) -> CheckpointRow:
+    value = ref.value
+    if ref.kind == "name" and value in _HEADS and reader.branch(session, value) is None:
+        ref = ref._replace(kind="head")
+    is_date = ref.kind == "name" and ref.when is None and _ISO.fullmatch(value)
+    if is_date and reader.branch(session, value) is None:
+        ref = ref._replace(kind="head", when=value)
     if ref.when is not None:
-        return _at(reader, session, branch, ref, ref.when, now)
+        at = to_microseconds(ref.when, now=now, what=f"{ref.text!r:.100}")
+        if ref.kind == "tag":
+            return around(reader, session, branch, at, tag=value, all_branches=True).before
+        return around(reader, session, value if ref.kind == "name" else branch, at).before
     if ref.kind == "head":
         return get_head(reader, session, branch)
-    found: Sequence[CheckpointRow] = ()
-    if ref.kind == "tag":
-        found = reader.checkpoints(Query(session=session, tag=ref.value, limit=1))
-    elif ref.kind == "seq":
-        found = reader.checkpoints(Query(session=session, seq=int(ref.value), limit=1))
-    elif ref.kind == "key":
-        found = reader.checkpoints(Query(session=session, key=ref.value, limit=1))
-    elif ref.kind == "name" and (head := find_head(reader, session, ref.value)) is not None:
-        return head
-    elif re.fullmatch(_ISO, ref.value):
-        return _at(reader, session, branch, ref, ref.value, now)
-    else:
-        found = _with_prefix(reader, session, ref.value.lower())
+    found = _candidates(reader, session, ref)
     if len(found) > 1:
-        raise ambiguous(session, ref.text, ref.value, found)
+        raise _ambiguous(reader, session, ref, found)
     return found[0] if found else _missing(reader, session, ref)
 
 
-def _at(reader: Reader, session: str, branch: str, ref: Ref, when: str, now: int) -> CheckpointRow:
-    # Few refs hold a time, and reading one takes expressions that are slow to compile.
-    from holdfast.history.moments import last_at
-    from holdfast.history.times import to_microseconds
-
-    at = to_microseconds(when, now=now, what=f"{ref.text!r:.100}")
+def _candidates(reader: Reader, session: str, ref: Ref) -> Sequence[CheckpointRow]:
+    value = ref.value
     if ref.kind == "tag":
-        return last_at(reader, session, branch, at, tag=ref.value, all_branches=True)
-    of = ref.value if ref.kind == "name" and ref.when is not None else branch
-    return last_at(reader, session, of, at)
+        return reader.checkpoints(Query(session=session, tag=value, limit=1))
+    if ref.kind == "seq":
+        return _with_number(reader, session, value)
+    if ref.kind == "key":
+        return reader.checkpoints(Query(session=session, key=value, limit=1))
+    head = find_head(reader, session, value) if ref.kind == "name" else None
+    if ref.kind == "name" and _NUMBER.fullmatch(value):
+        others = (*_with_number(reader, session, value), *_with_prefix(reader, session, value))
+        return list({row.id: row for row in (head, *others) if row is not None}.values())
+    return [head] if head is not None else _with_prefix(reader, session, value.lower())
+
+
+def _with_number(reader: Reader, session: str, value: str) -> Sequence[CheckpointRow]:
+    return reader.checkpoints(Query(session=session, seq=int(value), limit=1))
 
 
 def _with_prefix(reader: Reader, session: str, prefix: str) -> Sequence[CheckpointRow]:
-    if not re.fullmatch(_HEX, prefix):
+    if not _HEX.fullmatch(prefix):
         return []
     if len(prefix) < 64:
-        return reader.checkpoints(Query(session=session, id_prefix=prefix, limit=SHOWN + 1))
+        return reader.checkpoints(Query(session=session, id_prefix=prefix, limit=_SHOWN + 1))
     # A whole id is found directly, however many checkpoints the session has.
     row = reader.checkpoint(CheckpointId(bytes.fromhex(prefix)))
     return [row] if row is not None and row.session == session and not row.hidden else []
 
 
+def _ambiguous(reader: Reader, session: str, ref: Ref, rows: Sequence[CheckpointRow]) -> NotFoundError:
+    listed = "; ".join(_describe(row) for row in rows[:_SHOWN]) + ("; and more" if len(rows) > _SHOWN else "")
+    hint = "give more digits of the id"
+    if _NUMBER.fullmatch(ref.value):
+        hint = f"write '#{ref.value}' for the number, or more digits of the id"
+        if (head := reader.branch(session, ref.value)) is not None:
+            hint = (
+                f"write '#{ref.value}' for the number, or {head.head.hex()[:12]} for the head of the branch"
+            )
+    return NotFoundError(
+        f"{ref.value!r} could be {listed}",
+        code=ErrorCode.REF_AMBIGUOUS,
+        hint=hint,
+        session=session,
+        ref=ref.text,
+        candidates=[row.id.hex() for row in rows[:_SHOWN]],
+    )
+
+
+def _describe(row: CheckpointRow) -> str:
+    """A checkpoint in a list of candidates: its id, number, time, and the start of its message."""
+    message = row.message if row.edited_message is None else row.edited_message
+    # A message may hold anything; in quotes it is escaped, and cannot be mistaken for the rest.
+    short = message if len(message) <= _MESSAGE else message[: _MESSAGE - 1] + "…"
+    return f"{row.id.hex()[:16]} (#{row.seq}, {time_text(row.created_at)}, {short!r})"
+
+
 def _missing(reader: Reader, session: str, ref: Ref) -> NoReturn:
+    value = ref.value
     if reader.session(session) is None:
-        missing_head(reader, session, ref.value)
+        missing_head(reader, session, value)
     if ref.kind == "tag":
-        raise missing_tag(reader, session, ref.text, ref.value)
-    if ref.kind == "seq":
-        raise missing_number(reader, session, ref.text, int(ref.value))
-    if ref.kind == "key":
-        raise missing_key(reader, session, ref.text, ref.value)
-    prefix = re.fullmatch(_HEX, ref.value.lower()) is not None
-    raise missing_name(reader, session, ref.text, ref.value, prefix=prefix)
+        raise _missing_tag(reader, session, ref.text, value)
+    if ref.kind in ("seq", "key"):
+        why = (
+            f"there is no checkpoint #{value}"
+            if ref.kind == "seq"
+            else f"no checkpoint has the key {value!r:.100}"
+        )
+        query = Query(session=session, include_hidden=True, limit=1)
+        query = query._replace(seq=int(value)) if ref.kind == "seq" else query._replace(key=value)
+        if reader.checkpoints(query):
+            why += " any more: it was removed"
+        elif ref.kind == "seq" and (newest := reader.checkpoints(Query(session=session, limit=1))):
+            why += f"; the newest is #{newest[0].seq}"
+        raise _nothing(session, ref.text, why)
+    raise _missing_name(reader, session, ref.text, value)
+
+
+def _missing_tag(reader: Reader, session: str, ref: str, tag: str) -> NotFoundError:
+    why = f"no checkpoint has the tag {tag!r}"
+    rows = reader.checkpoints(Query(session=session, limit=_SEARCHED))
+    close = _near(tag, sorted({each for row in rows for each in row.tags}))
+    elsewhere = [] if close else reader.checkpoints(Query(tag=tag, limit=1))
+    if elsewhere:
+        other = elsewhere[0].session
+        return _nothing(session, ref, f"{why}; session {other!r} has one", f"use store.session({other!r})")
+    return _nothing(session, ref, why, _did_you_mean(close, _LIST), close)
+
+
+def _missing_name(reader: Reader, session: str, ref: str, name: str) -> NotFoundError:
+    number, prefix = _NUMBER.fullmatch(name), _HEX.fullmatch(name.lower())
+    kinds = [f"branch {name!r}", *([f"#{int(name)}"] if number else []), *(["such id"] if prefix else [])]
+    why = f"there is no {' and no '.join(kinds)}"
+    if number and reader.checkpoints(Query(session=session, seq=int(name), include_hidden=True, limit=1)):
+        return _nothing(session, ref, f"{why} any more: it was removed")
+    if prefix:
+        found = Query(id_prefix=name.lower(), limit=1)
+        if reader.checkpoints(found._replace(session=session, include_hidden=True)):
+            return _nothing(session, ref, f"{why} any more: it was removed")
+        if others := reader.checkpoints(found):
+            other = others[0].session
+            why += f" in it: it belongs to session {other!r}"
+            return _nothing(session, ref, why, f"use store.session({other!r})")
+    close = _near(name, (each.name for each in reader.branches(session)))
+    if not close and reader.checkpoints(Query(session=session, tag=name, limit=1)):
+        close = [f"tag:{name}"]
+    return _nothing(session, ref, why, _did_you_mean(close, _LIST), close)
+
+
+def _nothing(
+    session: str, ref: str, why: str, hint: str = _LIST, candidates: Sequence[str] = ()
+) -> NotFoundError:
+    return NotFoundError(
+        f"{ref!r:.100} names nothing in session {session!r}: {why}",
+        code=ErrorCode.CHECKPOINT_MISSING,
+        hint=hint,
+        session=session,
+        ref=ref,
+        candidates=list(candidates),
+    )
+
+
+def _near(word: str, known: Iterable[str]) -> list[str]:
+    """The known words that `word` may be a slip of, the nearest first."""
+    # difflib is slow to import and only needed on the way to an error.
+    import difflib
+
+    return difflib.get_close_matches(word, list(islice(known, _COMPARED)), n=3, cutoff=0.6)
+
+
+def _did_you_mean(close: Sequence[str], otherwise: str) -> str:
+    return f"did you mean {close[0]!r}?" if close else otherwise
+
+
+def _when(row: CheckpointRow) -> dict[str, object]:
+    return {"id": row.id.hex(), "seq": row.seq, "created_at": moment(row.created_at).isoformat()}
 
 
 def _not_a_ref(text: object) -> InvalidInputError:

@@ -76,7 +76,7 @@ def remove(
     `rows` has the removed ones and all whose `prev` they are, hidden ones too; `heads` the branches.
     """
     rows = list(rows)
-    links = _links(rows, removed)
+    links = links_past(rows, removed)
     moves = [
         Move(branch=each.name, expected=each.head, head=links[each.head][0])
         for each in heads
@@ -85,7 +85,8 @@ def remove(
     return Change(_edits(rows, links, removed, number), moves)
 
 
-def _links(rows: Sequence[CheckpointRow], removed: Collection[CheckpointId]) -> _Links:
+def links_past(rows: Sequence[CheckpointRow], removed: Collection[CheckpointId]) -> _Links:
+    """Where each row leads once some are removed: `prev` and `skipped`."""
     links: dict[CheckpointId, tuple[CheckpointId | None, int]] = {}
     # Oldest first: where a removed row leads is known before anything that follows it is looked at.
     for row in sorted(rows, key=lambda row: row.seq):

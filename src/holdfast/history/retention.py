@@ -6,7 +6,8 @@ Nothing is read and nothing written here; `plan` takes rows and answers with a d
 - Rules and caps count in groups (a session, a branch at birth, an agent). What always stays, stays in every group.
 - `at_most` goes through all that would be kept, newest first, protected ones included, and stops at its number. What is
   protected and lies beyond stays all the same, but a pin of long ago never costs a newer checkpoint its place.
-- Where lines meet that stay, the checkpoint stays too (`crossings`), beyond every count: a merge begins there.
+- A checkpoint that two lines lead to stays, beyond every count, and so does a merge with what it merged: the next merge
+  begins there.
 - A checkpoint whose key is that of another one, a blank and more is a part of that one (`owners`). It is not counted;
   it stays where its owner stays and goes where that goes. A pin on a part protects both.
 """
@@ -16,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from holdfast.history.checkpoint import moment
-from holdfast.history.crossings import all_ways, find_crossings
 from holdfast.history.keep import PERIODS, Keep, has_rules, microseconds
 from holdfast.record import Record
 from holdfast.storage.records import BranchRow, CheckpointId, CheckpointRow
@@ -30,9 +30,6 @@ SIGNIFICANT_TAGS = frozenset(
 SIGNIFICANT_TRIGGERS = frozenset({f"auto:{tag.replace('_', '.')}" for tag in SIGNIFICANT_TAGS} | {"merge"})
 
 _TIP = "tip of "
-
-_PASSES = 4
-"""Two branches that merge each other need two. Beyond this, several go on doing so, and most merges stay anyhow."""
 
 _Reasons = dict[CheckpointId, list[str]]
 
@@ -65,37 +62,32 @@ def plan(
     *,
     agents: Mapping[str, str | None] | None = None,
     after_save: bool = False,
+    spare: bool = False,
 ) -> RetentionPlan:
     """Decide about every visible row.
 
     `rows` and `heads` may be those of many sessions, but are all those of each. `agents` says whose each session is,
     for `per="agent"`; a session of nobody is a group of its own. A part that is the tip of a branch goes with its
     owner, and the branch goes back; but `after_save` both stay, because the tip may be what was saved just now.
+    With `spare`, what is manual or significant stays, whatever the policy says.
     """
     there = sorted((row for row in rows if not row.hidden), key=_order, reverse=True)
     heads = list(heads)
     owned_by = owners(there)
     counted = [row for row in there if row.id not in owned_by]
     protected = _for_owners(_protected(there, heads), owned_by, heads_count=after_save)
+    for row in counted if spare else ():
+        if why := _worth_sparing(row):
+            protected.setdefault(row.id, []).append(why)
     wanted: _Reasons = {}
     capped: _Reasons = {}
     for group in _groups(counted, keep, agents or {}).values():
         wanted |= _wanted(group, keep, now)
         capped |= _capped(group, keep, now, wanted=wanted, protected=protected)
     decided = {row.id: _decision(row, protected, wanted, capped) for row in counted}
-    tips = [head.head for head in heads]
-    turn = 0
-    while True:
-        all_of_them = [decided.get(row.id) or _as_owner(row, decided[owned_by[row.id]]) for row in there]
-        removed = {each.row.id for each in all_of_them if not each.kept}
-        crossings = find_crossings(there, tips, removed)
-        if not crossings:
-            return RetentionPlan(tuple(all_of_them))
-        turn += 1
-        if turn == _PASSES:
-            crossings = all_ways(there, tips, removed) | crossings
-        # What stays for its part may be where others meet: look again.
-        _keep(decided, owned_by, crossings)
+    return RetentionPlan(
+        tuple(decided.get(row.id) or _as_owner(row, decided[owned_by[row.id]]) for row in there)
+    )
 
 
 def owners(rows: Iterable[CheckpointRow]) -> dict[CheckpointId, CheckpointId]:
@@ -132,20 +124,6 @@ def _for_owners(
     return reasons
 
 
-def _keep(
-    decided: dict[CheckpointId, Decision],
-    owned_by: Mapping[CheckpointId, CheckpointId],
-    crossings: Mapping[CheckpointId, str],
-) -> None:
-    for checkpoint, why in crossings.items():
-        owner = owned_by.get(checkpoint)
-        old = decided[owner or checkpoint]
-        told = why if owner is None else f"a part: {why}"
-        # The reasons so far are those for which it would go, unless another part of it was met before.
-        reasons = (*old.reasons, told) if old.kept else (told,)
-        decided[old.row.id] = Decision(old.row, kept=True, reasons=tuple(dict.fromkeys(reasons)))
-
-
 def _as_owner(row: CheckpointRow, owner: Decision) -> Decision:
     return Decision(row, kept=owner.kept, reasons=(f"part of {owner.row.id.hex()[:12]}",))
 
@@ -160,7 +138,7 @@ def _decision(row: CheckpointRow, protected: _Reasons, wanted: _Reasons, capped:
         return Decision(row, kept=bool(why), reasons=tuple(why or capped[row.id]))
     why = protected.get(row.id, []) + wanted.get(row.id, [])
     kept = row.id in protected or row.id in wanted
-    return Decision(row, kept=kept, reasons=tuple(why) if kept else ("no rule keeps it",))
+    return Decision(row, kept=kept, reasons=tuple(dict.fromkeys(why)) if kept else ("no rule keeps it",))
 
 
 def _groups(
@@ -178,20 +156,32 @@ def _groups(
 
 
 def _protected(newest_first: Sequence[CheckpointRow], heads: Iterable[BranchRow]) -> _Reasons:
-    """What stays under any policy: pins, tips, and where branches part that still have a tip."""
+    """What stays under any policy: pins, tips, where lines part or meet that a branch leads to, and merges.
+
+    The nearest common ancestor of two checkpoints that stay is one of them, or two lines lead to it. So it stays, and
+    with it what every later merge needs.
+    """
     tips: dict[CheckpointId, list[str]] = {}
     for head in heads:
         tips.setdefault(head.head, []).append(head.name)
+    there = {row.id for row in newest_first}
     lines = {checkpoint: len(names) for checkpoint, names in tips.items()}
+    merged: set[CheckpointId] = set()
     reasons: _Reasons = {}
     for row in newest_first:
         # A child always is newer than its `prev`: all lines that go on from here have been counted.
         going_on = lines.get(row.id, 0)
-        if going_on and row.prev is not None:
-            lines[row.prev] = lines.get(row.prev, 0) + 1
+        is_merge = going_on > 0 and len(row.parents) > 1
+        if going_on:
+            others = [each for each in row.parents[1:] if each in there and each != row.prev]
+            merged.update(others)
+            for each in (row.prev, *others):
+                if each is not None:
+                    lines[each] = lines.get(each, 0) + 1
         why = ["pinned"] if row.pinned else []
         why += [f"{_TIP}{name}" for name in tips.get(row.id, ())]
-        why += ["branches part here"] if going_on > 1 else []
+        why += ["branches part here"] if going_on > 1 and row.id not in merged else []
+        why += ["branches meet here"] if is_merge or row.id in merged else []
         if why:
             reasons[row.id] = why
     return reasons
@@ -223,10 +213,16 @@ def _matching(row: CheckpointRow, place: int, keep: Keep, age: int) -> Iterator[
     if keep.manual and row.trigger == "manual":
         yield "manual"
     yield from (f"tag {tag}" for tag in keep.tags if tag in row.tags)
-    if keep.significant and (
-        row.trigger in SIGNIFICANT_TRIGGERS or not SIGNIFICANT_TAGS.isdisjoint(row.tags)
-    ):
+    if keep.significant and _is_significant(row):
         yield "significant"
+
+
+def _is_significant(row: CheckpointRow) -> bool:
+    return row.trigger in SIGNIFICANT_TRIGGERS or not SIGNIFICANT_TAGS.isdisjoint(row.tags)
+
+
+def _worth_sparing(row: CheckpointRow) -> str | None:
+    return "manual" if row.trigger == "manual" else "significant" if _is_significant(row) else None
 
 
 def _within_caps(keep: Keep) -> Iterator[str]:

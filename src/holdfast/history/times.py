@@ -1,12 +1,13 @@
 """What a person types as a moment, read as a datetime.
 
-    time     = "now" | amount unit { amount unit } "ago" | day | clock | day clock | clock day | ISO 8601
+    time     = "now" | amount unit { amount unit } "ago" | "last" unit | day | clock | day clock | clock day | ISO 8601
     amount   = a number, "a" or "an";    unit = second, minute, hour, day, week, month, year, or s min h d w mo y
     day      = "today" | "yesterday" | ["last"] weekday | 2026-11-15
     clock    = 17:00 | 17:00:30 | 5pm | 5:30 pm | "noon" | "midnight", "at" before it or not
 
 A day alone is its first moment, or its last one where a range ends with it. A clock alone, or with a weekday, is the
-newest moment that has already been: `5pm` at noon is yesterday's. `last friday` is never today. Seconds to weeks have
+newest moment that has already been: `5pm` at noon is yesterday's. `last friday` is never today; `last week` is a week
+ago. Seconds to weeks have
 a fixed length, so `1 day ago` is 24 hours ago; months and years go by the calendar and stop at the end of a month.
 
 What names no zone is local time. Clocks that are put back show an hour twice: the first one is meant. Clocks that are
@@ -43,6 +44,7 @@ _UNITS = {
     }.items()
     for word in words.split()
 }
+_LAST = ("minute", "hour", "day", "week", "month", "year")
 _WEEKDAYS = {
     name: number
     for number, day in enumerate(
@@ -147,6 +149,8 @@ class _Reading:
             return self.now
         if text.endswith(" ago"):
             return self._ago(text.removesuffix("ago"))
+        if text.removeprefix("last ") in _LAST:
+            return self._ago(f"1 {text.removeprefix('last ')}")
         return self._clock_first(text) or self._day_first(text) or self._iso(text)
 
     def _ago(self, text: str) -> datetime:

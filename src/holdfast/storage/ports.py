@@ -31,7 +31,8 @@ from holdfast.storage.records import (
 if TYPE_CHECKING:
     from holdfast.storage.copying import Adopted, Adoption
     from holdfast.storage.inspection import Flaw, LostRow, Rebuilt
-    from holdfast.storage.leasing import Holder, Lease
+    from holdfast.storage.leasing import Fence, Holder, Lease
+    from holdfast.storage.tables import Row, RowChange, RowQuery, Table
 
 
 class Reader(Protocol):
@@ -83,6 +84,22 @@ class Reader(Protocol):
 
     def adopted(self, session: SessionRow) -> Adopted | None:
         """How the last `adopt` of that session left it, if it left it with exactly this row; None otherwise."""
+        ...
+
+    def tables(self) -> Sequence[Table]:
+        """The extension tables that something was ever written to, each after those that it refers to."""
+        ...
+
+    def find_rows(self, table: Table, query: RowQuery) -> Sequence[Row]:
+        """The rows of an extension table that match, with the columns it declares; none where there is no such table.
+
+        Raises:
+            UnsupportedError: The store has the table with other types or another key (`table-mismatch`).
+        """
+        ...
+
+    def count_rows(self, table: Table, query: RowQuery) -> int:
+        """How many rows match, whatever the limit of the query."""
         ...
 
     def stats(self) -> StoreStats:
@@ -183,13 +200,29 @@ class Backend(Protocol):
         first checkpoint of the batch. Operations follow on from the tip of the log. A batch whose checkpoints are all
         there already, whatever else it says, changes nothing and returns their rows: a lost reply is settled by
         committing again. What is removed is gone with its tags and its key; its chunks wait for a `Collection`.
-        `position` and `seq` are never given twice, whatever was removed.
+        `position` and `seq` are never given twice, whatever was removed. Changes of extension tables come last, in
+        their order, and go by the rules of `write_rows`.
 
         Raises:
             ConflictError: The fence (`lease-lost`), the guard (`session-changed`), what it relies on (`chunks-gone`), a
-                move (`branch-moved`) or a key (`key-taken`) does not hold.
+                move (`branch-moved`), a key (`key-taken`) or a row (`row-conflict`) does not hold.
             InvalidInputError: The session belongs to another agent or project (`session-mismatch`).
+            UnsupportedError: An extension table is there with other types or another key (`table-mismatch`).
             BackendError: The write failed; what it would have written is absent or, rarely, whole.
+        """
+        ...
+
+    def write_rows(self, changes: Sequence[RowChange], fence: Fence | None = None) -> None:
+        """Change rows of extension tables without a checkpoint, all or nothing, durably before returning.
+
+        A table that is not there is made, and gets the columns and indexes that it lacks. An insert of a key that is
+        there, an update of a row that is not there or not as expected, and a row that refers to one that is not there
+        are conflicts. A delete of a row that is not there is none; it takes the rows along that refer to it.
+
+        Raises:
+            ConflictError: The fence (`lease-lost`) or a row (`row-conflict`) does not hold.
+            UnsupportedError: A table is there with other types or another key (`table-mismatch`).
+            BackendError: The write failed. Where its details say `outcome: unknown` it may have taken place: read back.
         """
         ...
 

@@ -19,6 +19,7 @@ from holdfast.record import Record
 
 if TYPE_CHECKING:
     from holdfast.storage.leasing import Fence
+    from holdfast.storage.tables import RowChange
 
 CheckpointId = NewType("CheckpointId", bytes)
 """32 bytes that name a checkpoint: a hash over its parents, its root and everything its writer said."""
@@ -303,6 +304,8 @@ class Batch(Record):
     seen: tuple[CheckpointRow, ...] = ()
     """Rows that it edits or removes, as the writer read them. A backend that finds them still like that need not read
     them once more."""
+    rows: tuple[RowChange, ...] = ()
+    """Changes of extension tables, carried out last, in this order."""
 
 
 class Swept(Record):

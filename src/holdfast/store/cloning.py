@@ -19,9 +19,9 @@ from holdfast.errors import (
     IntegrityError,
     InvalidInputError,
 )
-from holdfast.history.heads import missing_head
-from holdfast.history.identity import checkpoint_id
+from holdfast.history.checkpoint import checkpoint_id
 from holdfast.history.names import check_session
+from holdfast.history.refs import missing_head
 from holdfast.storage.ports import Backend, Reader
 from holdfast.storage.records import (
     Batch,
@@ -33,7 +33,7 @@ from holdfast.storage.records import (
     Query,
     SessionRow,
 )
-from holdfast.store.rereading import read_again
+from holdfast.store.place import read_again
 
 _ATTEMPTS: Final = 1000
 """Each lost round means that somebody removed what was to be copied, or wrote to the target; see `changing`."""

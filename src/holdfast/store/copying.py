@@ -16,71 +16,20 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from holdfast.backends.registry import connect, url_of
 from holdfast.errors import ConflictError, ErrorCode, InvalidInputError, NotFoundError
-from holdfast.record import Record
+from holdfast.reports.transfer import CopyReport, SessionCopy
 from holdfast.storage.ports import Backend, Reader
 from holdfast.storage.records import BranchRow, CheckpointRow, ChunkHash, Query, SessionRow
 from holdfast.store.carrying import PREPARED, Carrier, Extra, Tally
 from holdfast.store.comparing import Pair, Standing, compare, pairs, read_logs, saved_after
 from holdfast.store.progress import Progress, silent
+from holdfast.store.rows import copy_rows
 
 _PATIENCE: Final = 10.0
 """Seconds to wait for another writer of the target."""
-
-
-class SessionCopy(Record):
-    """What a copy did with one session, or would do."""
-
-    id: str
-    status: Literal["new", "updated", "unchanged", "ahead"]
-    """`ahead`: the target has all of it and more, and was left alone."""
-    checkpoints: int
-    """Checkpoints that the target did not have."""
-    changed: int
-    """Checkpoints that it had otherwise: with other tags, removed meanwhile, or brought back."""
-    removed: int
-    """Checkpoints that it had, and that are gone for good at the source."""
-
-
-class CopyReport(Record):
-    """What was copied, or would be."""
-
-    source: str
-    target: str
-    sessions: tuple[SessionCopy, ...]
-    chunks: int
-    """Chunks that were sent: none in a dry run."""
-    bytes: int
-    """Their plain bytes; in a dry run what the new checkpoints take at the source."""
-    dry_run: bool
-
-    @property
-    def checkpoints(self) -> int:
-        """Checkpoints that the target did not have."""
-        return sum(each.checkpoints for each in self.sessions)
-
-    @property
-    def changed(self) -> int:
-        """Checkpoints that it had otherwise."""
-        return sum(each.changed for each in self.sessions)
-
-    @property
-    def removed(self) -> int:
-        """Checkpoints that were taken out of the target."""
-        return sum(each.removed for each in self.sessions)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The report as plain JSON data."""
-        return {
-            **self._asdict(),
-            "sessions": [each._asdict() for each in self.sessions],
-            "checkpoints": self.checkpoints,
-            "changed": self.changed,
-            "removed": self.removed,
-        }
 
 
 def copy_sessions(
@@ -111,8 +60,7 @@ def copy_sessions(
     if not dry_run:
         tally = Tally()
         copied = [
-            _copied(source, target, each, tally, told) if each.status in ("new", "updated") else each
-            for each in copied
+            _copied(source, target, each, tally, told) if each.status != "ahead" else each for each in copied
         ]
     return CopyReport(source.url, target.url, tuple(copied), tally.chunks, tally.bytes, dry_run)
 
@@ -207,9 +155,11 @@ def _copied(
         mine = reader.session(planned.id)
         if mine is None:
             # It was forgotten since: what is at the target is not for a copy to remove.
-            return planned._replace(status="unchanged", checkpoints=0, changed=0, removed=0)
+            return planned.replace(status="unchanged", checkpoints=0, changed=0, removed=0)
         standing = compare(reader, target, mine)
         if standing.status in ("unchanged", "ahead"):
+            if standing.status == "unchanged":
+                copy_rows(reader, target, mine.id)
             return planned
         mirror = _Mirror(reader, target, mine, standing, tally, progress)
         try:
@@ -218,7 +168,8 @@ def _copied(
             if conflict.code is ErrorCode.SESSION_CHANGED:
                 raise _interfered(mine.id) from conflict
             raise
-    return planned._replace(checkpoints=mirror.new, changed=mirror.changed, removed=mirror.removed)
+        copy_rows(reader, target, mine.id)
+    return planned.replace(checkpoints=mirror.new, changed=mirror.changed, removed=mirror.removed)
 
 
 def _differences(source: Reader, target: Backend, mine: SessionRow, standing: Standing) -> Iterator[Pair]:

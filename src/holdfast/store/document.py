@@ -1,9 +1,9 @@
 """Document: a state that knows what changed in it, so that saving it costs the change and not the state.
 
 A Document is its outermost dict or list, with `save` beside the usual methods; the dicts and lists in it are tracked
-(`objects.tracked`). It is a writer of its own: it remembers the head it was made from or saved last, and a save is
-refused with ConflictError if the branch has moved since. A save that fails loses nothing: what was changed is still to
-be saved, and the next save does it.
+(`objects.tracked`). It is saved by the writer of its Session, and both share one expectation: a save is refused with
+ConflictError if somebody else has moved the branch. A save that fails loses nothing: what was changed is still to be
+saved, and the next save does it.
 """
 
 from __future__ import annotations
@@ -22,10 +22,9 @@ from holdfast.objects.tracked import encoded_type, plain_copy, tracked_copy
 from holdfast.objects.tracked_dict import TrackedDict
 from holdfast.objects.tracked_list import TrackedList
 from holdfast.storage.records import ChunkHash
+from holdfast.storage.tables import RowChange
 from holdfast.store.draft import Draft, check_draft
-from holdfast.store.intent import UNSET, OnConflict, Unset
-
-Ref = str | Checkpoint
+from holdfast.store.place import UNSET, OnConflict, Ref, Unset
 
 Commit = Callable[[EncodedState, Draft, Ref | Unset | None, Ref | None, OnConflict], Checkpoint]
 """What writes an encoded state: the second half of a save."""
@@ -108,6 +107,7 @@ class Document(TrackedDocument):
         expect: Ref | Unset | None = UNSET,
         parent: Ref | None = None,
         on_conflict: OnConflict = "raise",
+        rows: Iterable[RowChange] = (),
         check: bool = False,
     ) -> Checkpoint:
         """Save the document as a new checkpoint, durably before returning. It costs what was changed.
@@ -134,6 +134,7 @@ class Document(TrackedDocument):
             cost_usd=cost_usd,
             duration_ms=duration_ms,
             key=key,
+            rows=rows,
         )
         try:
             return self._write(self._encoded(check=check), draft, expect, parent, on_conflict)

@@ -18,6 +18,8 @@ from holdfast.record import Record
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from holdfast.storage.tables import RowChange
+
 _Number = TypeVar("_Number", int | None, float | None)
 
 _LARGEST = sys.float_info.max
@@ -41,6 +43,8 @@ class Draft(Record):
     key: str | None
     created_at: int | None = None
     """When it was made, where that is not now."""
+    rows: tuple[RowChange, ...] = ()
+    """Changes of extension tables that go with it."""
 
 
 def check_draft(  # noqa: PLR0913 - as many as a checkpoint has fields
@@ -56,6 +60,7 @@ def check_draft(  # noqa: PLR0913 - as many as a checkpoint has fields
     duration_ms: float | None,
     key: str | None,
     created_at: datetime | None = None,
+    rows: Iterable[RowChange] = (),
 ) -> Draft:
     """Check each part and return them as one record.
 
@@ -74,7 +79,21 @@ def check_draft(  # noqa: PLR0913 - as many as a checkpoint has fields
         duration_ms=_real(duration_ms, "duration_ms"),
         key=None if key is None else check_key(key),
         created_at=None if created_at is None else _moment(created_at),
+        rows=() if rows == () else check_rows(rows),
     )
+
+
+def check_rows(rows: Any) -> tuple[RowChange, ...]:
+    """Return the changes if that is what they are."""
+    from holdfast.storage.tables import RowChange
+
+    # One change is a tuple itself.
+    changes = tuple(rows) if isinstance(rows, Iterable) and not isinstance(rows, RowChange) else (None,)
+    if not all(isinstance(each, RowChange) for each in changes):
+        raise _bad(
+            "rows", "must be a list of changes", "make them with table.insert(...), update, upsert or delete"
+        )
+    return changes
 
 
 def check_text(text: str, name: str, hint: str = "leave them out") -> str:

@@ -2,32 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from holdfast.errors import ErrorCode, InvalidInputError
 from holdfast.history.checkpoint import Checkpoint, moment
-from holdfast.history.moments import around
 from holdfast.history.names import check_tags
+from holdfast.history.refs import around
 from holdfast.history.times import to_microseconds
-from holdfast.record import Record
+from holdfast.reports.search import Around
 from holdfast.storage.records import CheckpointRow
 from holdfast.store.place import Place, session_of
-
-
-class Around(Record):
-    """The checkpoints on both sides of a moment."""
-
-    asked: datetime
-    """The moment, in UTC."""
-    before: Checkpoint
-    """The last one at that moment, or before it."""
-    after: Checkpoint | None
-    """The first one after it; None where there is none yet."""
-
-    @property
-    def missed(self) -> timedelta:
-        """How long before the moment the last one was saved."""
-        return self.asked - self.before.created_at
 
 
 def look_around(

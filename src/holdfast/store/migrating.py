@@ -1,7 +1,7 @@
-"""migrate: bring the tables of a store to the version that this code is written for.
+"""migrate: bring a store to the version that this code is written for.
 
-A SQLite file has one format, and nothing to bring anywhere. The tables of a PostgreSQL store outlive many versions of
-the code, and several machines use them at once: so nothing is changed by opening such a store, only by asking for it.
+Opening a store never changes its tables. There is one version so far, and older stores are refused: nothing has to be
+brought anywhere yet.
 """
 
 from __future__ import annotations
@@ -9,18 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from holdfast.backends.registry import migrate_target
-from holdfast.record import Record
-from holdfast.store.locate import find_target
-
-
-class MigrateReport(Record):
-    """What a migration did, or would do."""
-
-    store: str
-    """The URL of the store."""
-    steps: tuple[str, ...]
-    """The steps, each with its number; none where the store is up to date."""
-    dry_run: bool
+from holdfast.reports.upkeep import MigrateReport
+from holdfast.store.open import find_target
 
 
 def migrate(
@@ -40,5 +30,5 @@ def migrate(
         UnsupportedError: The store is of a newer version than this holdfast.
     """
     place = find_target() if target is None else target
-    url, steps = migrate_target(place, dry_run=dry_run, timeout=timeout)
+    url, steps = migrate_target(place, timeout=timeout)
     return MigrateReport(url, tuple(steps), dry_run)

@@ -1,19 +1,42 @@
-"""Where an operation happens, and whose a row is: what reading and changing have in common."""
+"""Where an operation happens, whose a row is, and how to read once more: what reading and changing have in common."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from itertools import count
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
-from holdfast.errors import IntegrityError
+from holdfast.errors import BackendError, IntegrityError
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.history.refs import resolve
 from holdfast.record import Record
 from holdfast.storage.ports import Backend, Reader
-from holdfast.storage.records import CheckpointRow, Claim, SessionRow
+from holdfast.storage.records import CheckpointId, CheckpointRow, Claim, SessionRow
 
 if TYPE_CHECKING:
-    from holdfast.store.leases import HeldLease
+    from holdfast.store.lease import HeldLease
+
+
+_T = TypeVar("_T")
+
+ATTEMPTS: Final = 1000
+"""A writer without expectation loses a round only when another one wins it, so this many losses in a row mean that
+something other than contention is wrong."""
+
+
+class Unset:
+    """The type of `UNSET`, which stands for an argument that was not given where None means something."""
+
+    def __repr__(self) -> str:
+        return "<not given>"
+
+
+UNSET: Final = Unset()
+
+Ref = str | Checkpoint
+OnConflict = Literal["raise", "fork"]
+Expectation = CheckpointId | None | Unset
+"""The head a writer builds on: an id, None for "no checkpoint yet", or UNSET for "whatever is there"."""
 
 
 class Place(Record):
@@ -40,3 +63,31 @@ def session_of(reader: Reader, row: CheckpointRow) -> SessionRow:
             f"checkpoint {row.id.hex()}", why=f"its session {row.session!r} is not in the store"
         )
     return session
+
+
+def read_again(work: Callable[[], _T]) -> _T:
+    """What `work` returns, which only reads; it is called a second time where the connection to a server was lost.
+
+    Another view is another moment, so this is for those who plan everything from one view.
+    """
+    try:
+        return work()
+    except BackendError as failure:
+        # A server that cannot be reached at all has been waited for already.
+        if failure.details.get("outcome") != "unknown":
+            raise
+        return work()
+
+
+def is_expected(reader: Reader, expected: Expectation, head: CheckpointRow | None) -> bool:
+    """Whether an implicit expectation holds: the head is what the writer saw, or has the same state."""
+    if isinstance(expected, Unset) or expected == (None if head is None else head.id):
+        return True
+    seen = None if expected is None or head is None else reader.checkpoint(expected)
+    return seen is not None and head is not None and (seen.root, seen.session) == (head.root, head.session)
+
+
+def free_branch(name: str, taken: Iterable[str]) -> str:
+    """The first of `main-1`, `main-2` ... that no branch is called."""
+    taken = set(taken)
+    return next(each for n in count(1) if (each := f"{name}-{n}") not in taken)

@@ -22,21 +22,12 @@ from holdfast.objects.registry import TypeRegistry
 from holdfast.objects.state import decode_state
 from holdfast.objects.verified import Read
 from holdfast.record import Record
+from holdfast.reports.upkeep import DamagedCheckpoint, Recovered
 from holdfast.storage.inspection import LostRow
 from holdfast.storage.ports import Inspection, Reader
 from holdfast.storage.records import CheckpointId, CheckpointRow, SessionRow
 from holdfast.store.place import Place, session_of
-from holdfast.store.verifying import DamagedCheckpoint
-from holdfast.store.writer import Writer
-
-
-class Recovered(Record):
-    """A state that is whole, and what had to be passed over to find it."""
-
-    state: Any
-    checkpoint: Checkpoint
-    damaged: tuple[DamagedCheckpoint, ...]
-    """What was asked for and could not be read, newest first; empty where nothing was wrong."""
+from holdfast.store.save import Writer
 
 
 class Found(Record):

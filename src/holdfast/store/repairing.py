@@ -10,63 +10,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
 from holdfast.errors import IntegrityError
-from holdfast.history.identity import checkpoint_id
+from holdfast.history.checkpoint import checkpoint_id
 from holdfast.history.oplog import check_chain, operation, without_strays
 from holdfast.history.remains import Remains
-from holdfast.record import Record
+from holdfast.reports.upkeep import DamagedCheckpoint, MovedHead, RepairReport
 from holdfast.storage.inspection import LostRow, Rebuilt
 from holdfast.storage.ports import Backend, Inspection
 from holdfast.storage.records import BranchRow, CheckpointId, CheckpointRow, Operation, SessionRow
 from holdfast.store.progress import Progress
 from holdfast.store.states import States
-from holdfast.store.verifying import DamagedCheckpoint, Problem, verify
-
-
-class MovedHead(Record):
-    """A branch whose head is another one after the repair."""
-
-    session: str
-    branch: str
-    before: str | None
-    """The id of the lost head; None where the branch itself was not readable."""
-    after: str | None
-    """None where nothing of the branch is left: it is gone."""
-
-
-class RepairReport(Record):
-    """What a repair did, or would do."""
-
-    dry_run: bool
-    problems: tuple[Problem, ...]
-    """What was wrong; empty where nothing was, and nothing was done."""
-    kept: int
-    """Checkpoints that are whole."""
-    lost: tuple[DamagedCheckpoint, ...]
-    """Checkpoints that are not in the store any more; what is left of them is in the file that was kept."""
-    relinked: int
-    """Checkpoints whose way back in history now leads past a lost one."""
-    moved: tuple[MovedHead, ...]
-    logs_cut: tuple[str, ...]
-    """Sessions whose operation log was damaged and begins anew: what was done before cannot be undone."""
-    kept_aside: str | None
-    """The file that has everything as it was; None where nothing was changed."""
-
-    @property
-    def needed(self) -> bool:
-        """Whether anything was wrong."""
-        return bool(self.problems)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The report as plain JSON data."""
-        plain = self._asdict()
-        for name in ("problems", "lost", "moved"):
-            plain[name] = [each._asdict() for each in plain[name]]
-        for each in plain["problems"]:
-            each["checkpoints"] = list(each["checkpoints"])
-        return {"needed": self.needed, **plain, "logs_cut": list(self.logs_cut)}
+from holdfast.store.verifying import verify
 
 
 def repair(

@@ -17,7 +17,7 @@ from weakref import WeakSet
 from holdfast.history import jsontext
 from holdfast.history.checkpoint import Checkpoint, moment
 from holdfast.objects.registry import C, Upgrade
-from holdfast.record import Record
+from holdfast.reports.listings import SessionInfo
 from holdfast.storage.ports import Backend, Reader
 from holdfast.storage.records import Query, SessionRow, StoreStats
 from holdfast.store.composition import compose, system_clock
@@ -30,24 +30,14 @@ from holdfast.store.tending import TendedStore
 if TYPE_CHECKING:
     from holdfast.history.keep import Keep
     from holdfast.objects.diffing.diff import Diff
-    from holdfast.store.copying import CopyReport
+    from holdfast.reports.transfer import CopyReport
+    from holdfast.storage.tables import RowChange, Table
     from holdfast.store.figures import MetricsSnapshot
-    from holdfast.store.leases import HeldLease, OnLost
-    from holdfast.store.loading import StatePages
-    from holdfast.store.watching import Watch
-
-
-class SessionInfo(Record):
-    """A session as it is listed."""
-
-    id: str
-    agent: str | None
-    project: str | None
-    created_at: datetime
-    saves: int
-    """How many checkpoints were ever saved in it."""
-    branch: str
-    """The branch that people are on: the one that commands use where none is named."""
+    from holdfast.store.lease import HeldLease, OnLost
+    from holdfast.store.load_many import StatePages
+    from holdfast.store.rows import Rows
+    from holdfast.store.sql import SqlResult
+    from holdfast.store.watch import Watch
 
 
 class Store(TendedStore):
@@ -70,6 +60,13 @@ class Store(TendedStore):
     ) -> None:
         self._leases: WeakSet[HeldLease] = WeakSet()
         self._parts = compose(backend, types, app_version, clock)
+
+    @staticmethod
+    def of(session: Session) -> Store:
+        """Return the store that made a session."""
+        store = session._store  # noqa: SLF001 - given by `session` below; its own kind could not be named there
+        assert isinstance(store, Store)
+        return store
 
     @property
     def _backend(self) -> Backend:
@@ -130,7 +127,7 @@ class Store(TendedStore):
         *,
         agent: str | None = None,
         project: str | None = None,
-        branch: str = "main",
+        branch: str | None = None,
         keep: Keep | None = None,
         lease: HeldLease | None = None,
         export_dir: str | Path | bool | None = None,
@@ -142,7 +139,7 @@ class Store(TendedStore):
             id: The session; any text that names it in your own world.
             agent: Whose work it is.
             project: What it belongs to.
-            branch: The branch to write to.
+            branch: The branch to work on; the current branch of the session if none is named (see `Session.switch`).
             keep: With each save of this object, what this policy does not keep is removed for good.
             lease: What `lease` gave: as soon as somebody else has it, nothing that this object saves is written, and
                 saving raises ConflictError (`lease-lost`).
@@ -160,6 +157,7 @@ class Store(TendedStore):
             lease=lease,
             export_dir=export_dir,
             export_format=export_format,
+            store=self,
         )
 
     def lease(self, name: str, *, seconds: float = 30.0, on_lost: OnLost | None = None) -> HeldLease:
@@ -179,11 +177,35 @@ class Store(TendedStore):
             ConflictError: Somebody else has it (`lease-held`).
             InvalidInputError: The name or the time cannot be used.
         """
-        from holdfast.store.leases import HeldLease
+        from holdfast.store.lease import HeldLease
 
         held = HeldLease(self._backend, self._parts.clock, name, seconds=seconds, on_lost=on_lost)
         self._leases.add(held)
         return held
+
+    def write(self, rows: Iterable[RowChange], *, lease: HeldLease | None = None) -> None:
+        """Change rows of extension tables without a checkpoint: all of them or none, durably before returning.
+
+        `Session.save(rows=...)` writes them together with a checkpoint. A table is made by the first write to it.
+
+        Args:
+            rows: Changes that a `Table` made: insert, upsert, update, delete; carried out in this order.
+            lease: What `lease` gave: as soon as somebody else has it, nothing is written (`lease-lost`).
+
+        Raises:
+            ConflictError: A row is there already, is missing, or is not as expected (`row-conflict`).
+            UnsupportedError: The store has a table of that name with other columns (`table-mismatch`).
+            BackendError: The write failed. If its details have `outcome: unknown`, read the rows back to find out.
+        """
+        from holdfast.store.rows import write
+
+        write(self._backend, rows, lease)
+
+    def rows(self, table: Table) -> Rows:
+        """Return a way to read the rows of an extension table: `get(key)`, `find(column=value)`, `count(...)`."""
+        from holdfast.store.rows import Rows
+
+        return Rows(self._backend, table)
 
     def sessions(self, *, agent: str | None = None, project: str | None = None) -> list[SessionInfo]:
         """List the sessions, oldest first."""
@@ -195,7 +217,7 @@ class Store(TendedStore):
         ]
 
     def current_branch(self, session: str = "default") -> str:
-        """Return the branch that people are on in a session, as `switch(name, remember=True)` set it; else `main`."""
+        """Return the current branch of a session, as `Session.switch` set it; `main` until then."""
         check_filters(session=session)
         with self._reader() as reader:
             row = reader.session(session)
@@ -207,7 +229,7 @@ class Store(TendedStore):
         `store.rehearsal().session("x").restore("#3")` is checked and answered as the real one would be, and changes
         nothing. Each operation is tried alone: the next one does not see it.
         """
-        from holdfast.store.rehearsing import Rehearsal
+        from holdfast.store.dry_run import Rehearsal
 
         tried = Store(Rehearsal(self._backend), clock=self._parts.clock)
         # What is only tried is not counted here.
@@ -299,13 +321,13 @@ class Store(TendedStore):
             NotFoundError: It is gone for good, likewise.
             StateError: It does not fit a registered type that has changed, likewise.
         """
-        from holdfast.store.loading import EachState
+        from holdfast.store.load_many import EachState
 
         return EachState(self._state_pages(checkpoints))
 
     def diff(self, a: Checkpoint, b: Checkpoint, *, path: str | None = None, whole: bool = False) -> Diff:
         """Return what differs between the states of two checkpoints of any sessions; see `Session.diff`."""
-        from holdfast.store.diffs import check_checkpoints
+        from holdfast.store.diff import check_checkpoints
 
         check_checkpoints(a, b)
         return self.session(a.session).diff(a, b, path=path, whole=whole)
@@ -319,9 +341,60 @@ class Store(TendedStore):
         Raises:
             InvalidInputError: The state holds something that cannot be saved; the message has its path.
         """
-        from holdfast.store.diffs import json_form_of
+        from holdfast.store.diff import json_form_of
 
         return json_form_of(state, self._parts.types)
+
+    def pack(self, value: Any) -> bytes:
+        """Return a value as bytes, for a column of rows beside the checkpoints; `unpack` gives it back.
+
+        The same value always gives the same bytes. They are not compressed, and shared with nothing.
+
+        Raises:
+            InvalidInputError: It holds something that cannot be saved; the message has its path.
+        """
+        from holdfast.objects.codec import encode_value
+
+        self._parts.types.begin()
+        return encode_value(value, self._parts.types)
+
+    def unpack(self, data: bytes) -> Any:
+        """Return the value that `pack` made these bytes of.
+
+        Raises:
+            StateError: The bytes are no value, or do not fit the registered types.
+        """
+        from holdfast.objects.codec import decode_value
+
+        return decode_value(data, self._parts.types)
+
+    def sql(
+        self,
+        query: str,
+        parameters: Sequence[Any] | Mapping[str, Any] = (),
+        *,
+        seconds: float = 5.0,
+        limit: int = 10_000,
+    ) -> SqlResult:
+        """Answer a question in SQL: one SELECT over the views `sessions`, `checkpoints`, `tags` and extension tables.
+
+        Nothing can be written, attached or read but these views.
+
+        Args:
+            query: The SELECT. `?` or `:name` stand for parameters; on PostgreSQL `$1`, `$2`.
+            parameters: Their values.
+            seconds: The question is stopped after so long.
+            limit: At most so many rows; `truncated` says whether there are more.
+
+        Raises:
+            InvalidInputError: It is no SQL, or does more than read the views (`sql-refused`).
+            BackendError: It took too long (`sql-stopped`).
+            UnsupportedError: This kind of store answers no SQL; or, on PostgreSQL, HOLDFAST_SQL_URL names no role that
+                may read the views alone.
+        """
+        from holdfast.store.sql import ask
+
+        return ask(self._backend, query, parameters, seconds=seconds, limit=limit)
 
     def watch(
         self, *, after: Checkpoint | None = None, session: str | None = None, timeout: float | None = None
@@ -333,7 +406,7 @@ class Store(TendedStore):
             session: Of this session only.
             timeout: Stop when none came for so many seconds; without it, never.
         """
-        from holdfast.store.watching import check_timeout, each
+        from holdfast.store.watch import check_timeout, each
 
         return each(self._pages(after, session), check_timeout(timeout))
 
@@ -427,7 +500,7 @@ class Store(TendedStore):
         for held in list(self._leases):
             # As at the end of its block: where the store cannot be told, it runs out.
             held.__exit__(None, None, None)
-        self._parts.upkeep.close()
+        self._parts.retention.close()
         try:
             self._backend.close()
         finally:
@@ -443,14 +516,14 @@ class Store(TendedStore):
         self.close()
 
     def _pages(self, after: Checkpoint | None, session: str | None) -> Watch:
-        from holdfast.store.watching import Watch
+        from holdfast.store.watch import Watch
 
         check_filters(session=session)
         check_checkpoint("after", after, "pass a Checkpoint: the last one that was seen")
         return Watch(self._backend, after=after, session=session)
 
     def _state_pages(self, checkpoints: Iterable[Checkpoint]) -> StatePages:
-        from holdfast.store.loading import StatePages
+        from holdfast.store.load_many import StatePages
 
         return StatePages(self._backend, self._parts.types, checkpoints, self._parts.at_hand)
 

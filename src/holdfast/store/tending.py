@@ -8,14 +8,11 @@ from typing import TYPE_CHECKING
 
 from holdfast.store.archives.taking_in import ArchiveStore
 from holdfast.store.filters import check_filters
-from holdfast.store.session import Ref
+from holdfast.store.place import Ref
 
 # Imported where they are needed: a process that only saves is started faster.
 if TYPE_CHECKING:
-    from holdfast.store.collecting import GcReport
-    from holdfast.store.forgetting import ForgetReport
-    from holdfast.store.repairing import RepairReport
-    from holdfast.store.verifying import VerifyReport
+    from holdfast.reports.upkeep import ForgetReport, GcReport, RepairReport, VerifyReport
 
 
 class TendedStore(ArchiveStore):
@@ -41,7 +38,7 @@ class TendedStore(ArchiveStore):
         Raises:
             IntegrityError: A checkpoint is damaged; no chunk is removed then.
         """
-        from holdfast.store.collecting import collect_garbage
+        from holdfast.store.gc import collect_garbage
 
         now = self._parts.clock()
         return collect_garbage(
@@ -67,7 +64,7 @@ class TendedStore(ArchiveStore):
                 reader, and calling it again for anything cleans the files.
         """
         check_filters(session=session)
-        from holdfast.store.forgetting import forget
+        from holdfast.store.gc import forget
 
         now = self._parts.clock()
         try:

@@ -16,12 +16,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import Any, Final
+from typing import Final
 
 from holdfast.errors import IntegrityError
-from holdfast.history.identity import checkpoint_id
+from holdfast.history.checkpoint import checkpoint_id
 from holdfast.history.oplog import check_chain
 from holdfast.record import Record
+from holdfast.reports.upkeep import DamagedCheckpoint, Problem, VerifyReport
 from holdfast.storage.inspection import Flaw, LostRow
 from holdfast.storage.ports import Backend, Inspection, Reader
 from holdfast.storage.records import CheckpointId, CheckpointRow, ChunkHash, SessionRow
@@ -32,59 +33,6 @@ _STEP: Final = 1000
 
 _AT_ONCE: Final = threading.BoundedSemaphore(4)
 """Each look has two views open. Were all threads of a process to hold one and wait for another, none would go on."""
-
-
-class DamagedCheckpoint(Record):
-    """A checkpoint that cannot be loaded, with what is known of it."""
-
-    id: str | None
-    session: str | None
-    seq: int | None
-    why: str
-    lost: bool
-    """False where it is whole, and cannot be read because of what is around it: a repair brings it back."""
-
-
-class Problem(Record):
-    """Something that is not as it was written."""
-
-    kind: str
-    """page, header, counter, session, branch, checkpoint, operation, log, chunk or tag."""
-    what: str
-    why: str
-    session: str | None = None
-    checkpoints: tuple[str, ...] = ()
-    """The ids of the checkpoints that it affects, where that can be said."""
-
-
-class VerifyReport(Record):
-    """What `verify` looked at, and what it found."""
-
-    quick: bool
-    sessions: int
-    branches: int
-    checkpoints: int
-    operations: int
-    chunks: int
-    """Chunks that were read and hashed again: none if it was quick."""
-    problems: tuple[Problem, ...]
-    damaged: tuple[DamagedCheckpoint, ...]
-
-    @property
-    def ok(self) -> bool:
-        """Whether nothing is wrong."""
-        return not self.problems and not self.damaged
-
-    def to_dict(self) -> dict[str, Any]:
-        """The report as plain JSON data."""
-        plain = {name: value for name, value in self._asdict().items() if name not in ("problems", "damaged")}
-        problems = [each._asdict() | {"checkpoints": list(each.checkpoints)} for each in self.problems]
-        return {
-            "ok": self.ok,
-            **plain,
-            "problems": problems,
-            "damaged": [each._asdict() for each in self.damaged],
-        }
 
 
 def verify(
@@ -133,7 +81,7 @@ class _Doubts:
         gone = {each.hex() for each in self.checkpoints - there}
         # Equal problems are one: what was found twice is there twice or not at all.
         settled = {problem for problem, needing in self._problems if not needing & there}
-        return report._replace(
+        return report.replace(
             problems=tuple(each for each in report.problems if each not in settled),
             damaged=tuple(each for each in report.damaged if each.id not in gone),
         )

@@ -23,7 +23,7 @@ from typing import Any, NoReturn, ParamSpec, TypeVar
 from holdfast.errors import BackendError, ErrorCode
 from holdfast.storage.copying import Adopted, Adoption
 from holdfast.storage.inspection import Rebuilt
-from holdfast.storage.leasing import Holder, Lease
+from holdfast.storage.leasing import Fence, Holder, Lease
 from holdfast.storage.ports import Backend, Collection, Inspection, Reader
 from holdfast.storage.records import (
     Batch,
@@ -38,6 +38,7 @@ from holdfast.storage.records import (
     StoreStats,
     Swept,
 )
+from holdfast.storage.tables import Row, RowChange, RowQuery, Table
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -130,6 +131,10 @@ class FaultyBackend:
     def commit(self, batch: Batch) -> Receipt:
         """See `Backend.commit`."""
         return self._plan.run("commit", self._inner.commit, batch)
+
+    def write_rows(self, changes: Sequence[RowChange], fence: Fence | None = None) -> None:
+        """See `Backend.write_rows`."""
+        self._plan.run("write_rows", self._inner.write_rows, changes, fence)
 
     def adopt(self, batch: Adoption) -> None:
         """See `Backend.adopt`."""
@@ -268,6 +273,18 @@ class _FaultyReader:
 
     def adopted(self, session: SessionRow) -> Adopted | None:
         return self._run("adopted", self._inner.adopted, session)
+
+    def tables(self) -> Sequence[Table]:
+        """See `Reader.tables`."""
+        return self._run("tables", self._inner.tables)
+
+    def find_rows(self, table: Table, query: RowQuery) -> Sequence[Row]:
+        """See `Reader.find_rows`."""
+        return self._run("find_rows", self._inner.find_rows, table, query)
+
+    def count_rows(self, table: Table, query: RowQuery) -> int:
+        """See `Reader.count_rows`."""
+        return self._run("count_rows", self._inner.count_rows, table, query)
 
     def stats(self) -> StoreStats:
         return self._run("stats", self._inner.stats)

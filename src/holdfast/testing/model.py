@@ -31,9 +31,12 @@ class ModelStore(RemovalFromStore):
         *,
         agent: str | None = None,
         project: str | None = None,
-        branch: str = "main",
+        branch: str | None = None,
     ) -> ModelSession:
-        """One writer on one branch."""
+        """One writer on one branch: the session's current one where none is named."""
+        if branch is None:
+            line = self.lines.get(id)
+            branch = line.current if line is not None and line.current in line.heads else "main"
         return ModelSession(self, id, agent, project, branch)
 
     def sessions(self) -> list[tuple[str, str | None, str | None, int, int]]:
@@ -133,7 +136,8 @@ class ModelSession(RemovalFromSession):
         """The state of a checkpoint again, at the tip of the branch in use."""
         source, line = self._resolve(ref), self._line()
         head = self._head(self.branch)
-        if self.expected is not ANY and self.expected != head.id:
+        is_head = self.expected in (ANY, head.id)
+        if not is_head and not self._same_state(line, self.expected, saved=False):
             raise refused(ConflictError, ErrorCode.BRANCH_MOVED, f"{self.branch} is at {head.id}")
         before = self._begin()
         words = str(line.shown(source).fields["message"]).partition("\n")[0]
@@ -150,7 +154,7 @@ class ModelSession(RemovalFromSession):
         self.expected = made.id
         return line.shown(made)
 
-    def switch(self, name: str, *, remember: bool = False) -> ModelCheckpoint:
+    def switch(self, name: str, *, remember: bool = True) -> ModelCheckpoint:
         """Go on with another branch."""
         head = self._head(name)
         line = self._line()

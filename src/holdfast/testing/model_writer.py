@@ -63,6 +63,9 @@ class ModelWriter:
         if existing is not None and line is not None:
             # Nothing was written, so the writer stands where it stood.
             return line.shown(existing)
+        if expect is ANY and parent is None and self._same_state(line, expected):
+            # Another checkpoint, the same state: the writer goes on from it.
+            expected = self.store.branches(self.id)[self.branch]
         branch, onto = self._place(line, expected, parent, on_conflict, begins=expect is None)
         line = self._claimed()
         saved = self._append(line, branch, onto, state, as_id, message=message, key=key, **fields)
@@ -235,6 +238,16 @@ class ModelWriter:
             return self.branch, base
         return self._free(heads), base
 
+    def _same_state(self, line: Line | None, expected: Any, *, saved: bool = True) -> bool:
+        """Whether the head of the branch in use has the state that this writer has seen."""
+        head = self.store.branches(self.id).get(self.branch)
+        if line is None or head is None or expected is None or expected is ANY:
+            return False
+        seen, there = line.get(expected), line.get(head)
+        if seen is None or there is None or (seen.gone and not (saved and seen.id == self.last)):
+            return False
+        return identical(seen.state, there.state)
+
     def _notice(self, seen: ModelCheckpoint) -> None:
         if self.store.branches(self.id).get(self.branch) == seen.id:
             self.expected = seen.id
@@ -260,6 +273,15 @@ class ModelWriter:
             matches = [each for each in newest_first if ref.value in each.tags][:1]
         elif ref.kind == "seq":
             matches = [each for each in newest_first if each.seq == int(ref.value)]
+        elif ref.kind == "name" and ref.value.isdecimal():
+            # A bare number: the branch of that name, the checkpoint with that number, or the first digits of an id.
+            matches = [
+                each
+                for each in newest_first
+                if each.id == line.heads.get(ref.value)
+                or each.seq == int(ref.value)
+                or (len(ref.value) >= 4 and each.id.startswith(ref.value))
+            ]
         elif ref.value in line.heads:
             matches = [each for each in newest_first if each.id == line.heads[ref.value]]
         else:

@@ -135,7 +135,7 @@ def _can_be_unsure(line: Line, step: Step) -> bool:
         if each.id in back:
             led = line.link(each)[0]
             left = [row for row in orphans if row.seq > each.seq and line.link(row)[0] == led]
-            if len(left) > 1 or any(row.branch != each.branch for row in left):
+            if left:
                 return True
     return False
 

@@ -68,17 +68,13 @@ def in_child() -> Callable[[Callable[[], object]], int]:
 @pytest.fixture
 def open_pool(postgres_url) -> Iterator[Callable[..., Any]]:
     """Makes pools of connections, and closes them."""
-    from holdfast.backends.forking import watch
     from holdfast.backends.postgres.address import parse
-    from holdfast.backends.postgres.connecting import Connector
-    from holdfast.backends.postgres.pooling import Pool
+    from holdfast.backends.postgres.connection import Pool
 
     opened: list[Pool] = []
 
     def one(url: str = postgres_url, *, timeout: float = 60.0, **options) -> Pool:
-        pool = Pool(Connector(parse(url), durability="power", timeout=timeout), timeout=timeout, **options)
-        # As a backend does, which hands these calls on.
-        watch(pool)
+        pool = Pool(parse(url), durability="power", timeout=timeout, **options)
         opened.append(pool)
         return pool
 

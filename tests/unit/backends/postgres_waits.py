@@ -55,17 +55,3 @@ class Waiting:
 
     def is_over(self) -> bool:
         return not self._results.empty()
-
-
-LISTENERS = (
-    "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() "
-    "AND query ~ '^(LISTEN|INSERT INTO counters|/. listening)'"
-)
-LISTENING = f"SELECT count(*) {LISTENERS}"
-WHO_LISTENS = f"SELECT pid, backend_start {LISTENERS}"
-WATCHED = "SELECT value > extract(epoch FROM clock_timestamp()) FROM counters WHERE name = 'watched_until'"
-
-
-def listening(run: Run) -> Callable[[], bool]:
-    """Whether somebody listens and the writers know."""
-    return lambda: run(LISTENING) == [(1,)] and run(WATCHED) == [(True,)]

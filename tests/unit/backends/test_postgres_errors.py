@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,16 +9,13 @@ import pytest
 
 psycopg = pytest.importorskip("psycopg")
 
-import ormsgpack  # noqa: E402
 
-import holdfast  # noqa: E402
 from holdfast.backends.postgres.address import parse  # noqa: E402
 from holdfast.backends.postgres.errors import (  # noqa: E402
     check_server,
     connecting_failed,
     is_lost,
     is_passing,
-    is_retryable,
     translate,
     translated,
 )
@@ -102,16 +98,6 @@ def test_a_session_that_the_server_ended_is_lost(state):
     assert ours.retryable
 
 
-def test_what_was_rolled_back_for_sure_can_be_done_again():
-    for state in ("40001", "40P01"):
-        error = psycopg.errors.lookup(state)()
-        assert is_retryable(error)
-        assert not is_lost(error)
-    for other in ("57P01", "23505", "55P03"):
-        assert not is_retryable(psycopg.errors.lookup(other)())
-    assert not is_retryable(OSError())
-
-
 def test_other_errors_pass_through():
     with pytest.raises(KeyError), translated(URL):
         raise KeyError
@@ -129,10 +115,6 @@ def test_values_that_no_column_takes_are_the_callers_to_mend(connection, value):
     assert error.code is ErrorCode.BAD_ARGUMENT
 
 
-def test_a_seal_over_such_a_value_fails_the_same_way():
-    assert caught(lambda: ormsgpack.packb(2**70)).code is ErrorCode.BAD_ARGUMENT
-
-
 def test_a_killed_session_is_lost_and_an_answered_error_is_not(connection, postgres):
     assert caught(lambda: connection.execute("SELECT * FROM missing")).code is ErrorCode.STORE_DAMAGED
     postgres.execute("SELECT pg_terminate_backend(%s, 60000)", connection.info.backend_pid)
@@ -141,27 +123,6 @@ def test_a_killed_session_is_lost_and_an_answered_error_is_not(connection, postg
     assert is_lost(error)
     # And so is every use after it.
     assert is_lost(caught(lambda: connection.execute("SELECT 1")))
-
-
-def test_a_session_that_is_killed_in_the_middle_of_a_statement_is_lost(connection, postgres):
-    failures = []
-
-    def wait() -> None:
-        try:
-            connection.execute("SELECT pg_sleep(600)")
-        except psycopg.Error as error:
-            failures.append(error)
-
-    thread = threading.Thread(target=wait)
-    thread.start()
-    pid = connection.info.backend_pid
-    while not postgres.execute(
-        "SELECT 1 FROM pg_stat_activity WHERE pid = %s AND query LIKE '%%sleep%%'", pid
-    ):
-        pass
-    postgres.execute("SELECT pg_terminate_backend(%s)", pid)
-    thread.join()
-    assert [is_lost(error) for error in failures] == [True]
 
 
 def test_a_lock_that_others_hold_too_long(connection, postgres_url):
@@ -202,20 +163,6 @@ def test_a_server_that_is_too_old_is_refused(version, shown):
     assert f"PostgreSQL {shown};" in str(error.value)
 
 
-def test_a_library_without_pipelines_is_refused(postgres_url, monkeypatch):
-    monkeypatch.setattr("psycopg.pq.version", lambda: 130_014)
-    with pytest.raises(UnsupportedError) as error:
-        holdfast.open(postgres_url)
-    assert error.value.code is ErrorCode.NOT_SUPPORTED
-    assert "libpq 13" in str(error.value)
-    assert "psycopg[binary]" in error.value.hint
-
-
-@pytest.mark.parametrize("version", [130_000, 150_018, 190_000])
-def test_a_server_that_is_new_enough_is_not(version):
-    check_server(version, URL)
-
-
 @pytest.mark.parametrize(
     ("text", "code"),
     [
@@ -251,23 +198,3 @@ def test_reasons_not_to_connect_are_told_apart(text, code):
     assert is_passing(error) == (code in (ErrorCode.SERVER_GONE, ErrorCode.TOO_MANY_CONNECTIONS))
     # Nothing was sent, so there is nothing to settle.
     assert not is_lost(error)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "server does not support SSL, but SSL was required",
-        "SSL error: certificate verify failed",
-        'FATAL: no pg_hba.conf entry for host "h", user "u", database "d", no encryption',
-        'root certificate file "/x/root.crt" does not exist',
-    ],
-)
-def test_trouble_with_tls_has_a_hint_of_its_own(text):
-    error = connecting_failed(psycopg.OperationalError(text), parse(URL))
-    assert error.code is ErrorCode.LOGIN_REFUSED
-    assert "sslmode" in error.hint
-
-
-def test_an_option_with_a_bad_value_is_the_urls_fault():
-    error = connecting_failed(psycopg.ProgrammingError("bad value for connect_timeout"), parse(URL))
-    assert error.code is ErrorCode.BAD_URL

@@ -12,10 +12,9 @@ psycopg = pytest.importorskip("psycopg")
 from tests.unit.backends.test_postgres_read import until_nobody_is_at_work  # noqa: E402
 
 from holdfast.backends.postgres import PostgresBackend  # noqa: E402
-from holdfast.backends.postgres.chunks import read_chunks  # noqa: E402
 from holdfast.storage.records import Chunk, Query  # noqa: E402
-from holdfast.testing.conformance.inspecting import everything, filled  # noqa: E402
-from holdfast.testing.rows import batch, checkpoint_id, chunk, contents, row, save, state_chunk  # noqa: E402
+from holdfast.testing.conformance.inspecting import filled  # noqa: E402
+from holdfast.testing.rows import batch, chunk, contents, row, state_chunk  # noqa: E402
 
 Run = Callable[..., list[tuple[Any, ...]]]
 
@@ -99,49 +98,6 @@ CHANGED = [
 ]
 
 
-@pytest.mark.parametrize("change", CHANGED)
-def test_a_checkpoint_with_a_changed_column_is_lost_and_the_others_are_not(
-    store: PostgresBackend, run: Run, change: str
-) -> None:
-    filled(store)
-    before = contents(store)
-    run(f"UPDATE checkpoints SET {change} WHERE id = %s", checkpoint_id("c"))
-    with store.inspect() as seen:
-        (lost,) = seen.lost()
-        assert lost.id == checkpoint_id("c")
-        assert lost.session is not None
-        whole = [each for each in reversed(before.checkpoints) if each.id != checkpoint_id("c")]
-        assert list(seen.checkpoints()) == whole
-
-
-def test_a_checkpoint_with_a_changed_id_is_lost(store: PostgresBackend, run: Run) -> None:
-    filled(store)
-    run("UPDATE checkpoints SET id = 'x' WHERE id = %s", checkpoint_id("c"))
-    with store.inspect() as seen:
-        (lost,) = seen.lost()
-        assert (lost.id, lost.session, lost.seq) == (None, "work", 3)
-        assert set(lost.followed) == {checkpoint_id("b")}
-
-
-def test_a_session_whose_row_is_damaged_is_put_together_from_its_rows(
-    store: PostgresBackend, run: Run
-) -> None:
-    filled(store)
-    with store.reader() as reader:
-        before = reader.session("work")
-        first = reader.checkpoint(checkpoint_id("a"))
-    assert before is not None
-    assert first is not None
-    run("UPDATE sessions SET current = 'x' WHERE id = 'work'")
-    # Its last checkpoint is damaged too: its seq must not be given again for all that.
-    run("UPDATE checkpoints SET message = 'x' WHERE id = %s", checkpoint_id("c"))
-    with store.inspect() as seen:
-        found = {each.id: each for each in seen.sessions()}
-    # Nothing but the damaged row says whose it is.
-    assert found["work"] == before._replace(agent=None, created_at=first.stored_at)
-    assert len(found) == 2
-
-
 def test_a_damaged_chunk_spoils_no_other(store: PostgresBackend, run: Run) -> None:
     pieces: list[Chunk] = [chunk(b"piece %d" % number) for number in range(5)]
     store.commit(batch(row("a", root=pieces[0].hash), chunks=tuple(pieces)))
@@ -163,66 +119,6 @@ def test_a_damaged_chunk_spoils_no_other(store: PostgresBackend, run: Run) -> No
         assert names[3] not in found
         # And the moment has not ended with it.
         assert len(list(seen.checkpoints())) == 1
-
-
-def test_a_statement_that_the_server_cannot_finish_does_not_end_the_moment(
-    store: PostgresBackend, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As for a page that fails its checksum: the other chunks are read, at the same moment."""
-    from holdfast.backends.postgres import tables
-
-    pieces = [chunk(b"piece %d" % number) for number in range(4)]
-    store.commit(batch(row("a", root=pieces[0].hash), chunks=tuple(pieces)))
-    read = read_chunks
-
-    def read_or_fail(connection: Any, names: list[Any]) -> Any:
-        if pieces[2].hash in names:
-            connection.execute("DO $$ BEGIN RAISE EXCEPTION 'invalid page' USING ERRCODE = 'XX001'; END $$")
-        return read(connection, names)
-
-    monkeypatch.setattr(tables, "read_chunks", read_or_fail)
-    with store.inspect() as seen:
-        run("DELETE FROM checkpoints")
-        found = seen.chunks([each.hash for each in pieces])
-        assert found == {each.hash: each.data for each in pieces if each is not pieces[2]}
-        assert len(list(seen.checkpoints())) == 1
-
-
-@pytest.mark.parametrize("size", [1, 2, 3])
-def test_tables_are_read_a_page_at_a_time_and_nothing_is_left_out(
-    store: PostgresBackend, size: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    filled(store)
-    for name in ("b", "B", "ä", "~"):
-        store.commit(save(f"on {name}", branch=name, tags=("t", "u")))
-    with store.inspect() as seen:
-        whole = everything(seen)
-    monkeypatch.setattr("holdfast.backends.postgres.tables._PAGE", size)
-    with store.inspect() as seen:
-        assert everything(seen) == whole
-        assert list(seen.flaws()) == []
-
-
-def test_rows_are_asked_for_as_they_are_needed(
-    store: PostgresBackend, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """However large a table is, no more than a page of it is held."""
-    from holdfast.backends.postgres.tables import PostgresTables
-
-    monkeypatch.setattr("holdfast.backends.postgres.tables._PAGE", 10)
-    store.commit(batch(*(row(f"{n}") for n in range(35))))
-    with store._pool.dedicated() as connection:
-        asked: list[str] = []
-
-        class Noting:
-            def execute(self, statement: str, *rest: Any, **options: Any) -> Any:
-                asked.append(statement)
-                return connection.execute(statement, *rest, **options)
-
-        found = PostgresTables(Noting()).rows("checkpoints")  # type: ignore[arg-type]
-        for count, _ in enumerate(found):
-            assert len(asked) == count // 10 + 1
-        assert count == 34
 
 
 def test_an_inspection_leaves_the_store_as_it_was(store: PostgresBackend, run: Run) -> None:

@@ -12,15 +12,12 @@ import pytest
 psycopg = pytest.importorskip("psycopg")
 
 import holdfast  # noqa: E402
-from holdfast.backends.postgres import PostgresBackend, backend, leasing  # noqa: E402
-from holdfast.backends.postgres.appending import append  # noqa: E402
-from holdfast.backends.postgres.connecting import Connected  # noqa: E402
-from holdfast.backends.postgres.creation import VERSION  # noqa: E402
+from holdfast.backends.postgres import PostgresBackend, lease  # noqa: E402
+from holdfast.backends.postgres.connection import Connection  # noqa: E402
 from holdfast.backends.processes import boot_ticks, this_process  # noqa: E402
-from holdfast.errors import ConflictError, ErrorCode, UnsupportedError  # noqa: E402
+from holdfast.errors import ConflictError, ErrorCode  # noqa: E402
 from holdfast.storage.leasing import Holder, Lease  # noqa: E402
-from holdfast.storage.records import Batch  # noqa: E402
-from holdfast.testing.rows import contents, save  # noqa: E402
+from holdfast.testing.rows import save  # noqa: E402
 
 NAME = "heartbeat:work"
 LONG = 600.0
@@ -46,13 +43,13 @@ def other(store: PostgresBackend, postgres_place: str) -> Iterator[Any]:
 def trips(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The statements that are sent."""
     sent: list[str] = []
-    usual = Connected.execute
+    usual = Connection.execute
 
     def noted(self: Any, query: Any, *args: Any, **options: Any) -> Any:
         sent.append(str(query))
         return usual(self, query, *args, **options)
 
-    monkeypatch.setattr(Connected, "execute", noted)
+    monkeypatch.setattr(Connection, "execute", noted)
     return sent
 
 
@@ -70,33 +67,6 @@ def done_in_time(work: Callable[[], object]) -> bool:
     thread.start()
     thread.join(PATIENCE)
     return not thread.is_alive()
-
-
-def test_each_takes_one_trip(store: PostgresBackend, trips: list[str]) -> None:
-    claim(store, "warm", name="run:other")
-    trips.clear()
-    held = claim(store, "a")
-    assert len(trips) == 1
-    trips.clear()
-    with pytest.raises(ConflictError):
-        claim(store, "b")
-    assert len(trips) == 1
-    trips.clear()
-    store.renew(held, LONG, at=0, ticks=0)
-    assert len(trips) == 1
-    trips.clear()
-    store.release(held)
-    assert len(trips) == 1
-
-
-def test_following_a_dead_holder_takes_one_more(store: PostgresBackend, trips: list[str]) -> None:
-    mine = this_process("mine")
-    if not mine.started:
-        pytest.skip("this system does not say when a process was started")
-    dead = store.claim(NAME, mine._replace(started="1"), LONG, at=0, ticks=boot_ticks())
-    trips.clear()
-    assert claim(store, "b").epoch > dead.epoch
-    assert len(trips) == 2
 
 
 def test_the_clock_is_the_servers(store: PostgresBackend, other: Any) -> None:
@@ -138,33 +108,6 @@ def test_a_server_whose_clock_jumps_takes_no_lease_from_a_process_of_the_same_ma
         store.claim(NAME, neighbour, 30.0, at=0, ticks=boot_ticks())
     assert refused.value.code is ErrorCode.LEASE_HELD
     assert store.claim(NAME, neighbour, 30.0, at=0, ticks=held.ticks + held.length).epoch > held.epoch
-
-
-def test_a_plain_save_with_a_fence_goes_the_short_way_and_in_one_trip(
-    store: PostgresBackend, trips: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    short: list[object] = []
-
-    def noted(connection: Any, given: Batch, *rest: Any) -> Any:
-        short.append(given.fence)
-        return append(connection, given, *rest)
-
-    monkeypatch.setattr(backend, "append", noted)
-    held = claim(store, "a")
-    store.commit(save("a")._replace(fence=held.fence))
-    store.commit(save("b", after="a")._replace(fence=held.fence))
-    trips.clear()
-    store.commit(save("c", after="b")._replace(fence=held.fence))
-    store.commit(save("d", after="c"))
-    assert short == [held.fence, held.fence, None]
-    # What is asked about the lease is asked by the function that writes.
-    assert not any("leases" in sent for sent in trips)
-    store.release(held)
-    before = contents(store)
-    with pytest.raises(ConflictError) as lost:
-        store.commit(save("e", after="d")._replace(fence=held.fence))
-    assert lost.value.code is ErrorCode.LEASE_LOST
-    assert contents(store) == before
 
 
 def test_a_commit_under_way_is_waited_for_by_who_claims_and_by_nobody_else(
@@ -209,11 +152,11 @@ def claim_and_wait(store: PostgresBackend, other: Any) -> tuple[threading.Thread
 def test_who_waited_for_a_lease_that_was_given_up_gets_the_higher_epoch(
     store: PostgresBackend, other: Any
 ) -> None:
-    leasing.claim(other, NAME, somebody("a"), 1000, 0)
+    lease.claim(other, NAME, somebody("a"), 1000, 0)
     claimant, won = claim_and_wait(store, other)
     other.execute("DELETE FROM leases")
-    before = leasing.claim(other, NAME, somebody("b"), 1000, 0)
-    leasing.release(other, before)
+    before = lease.claim(other, NAME, somebody("b"), 1000, 0)
+    lease.release(other, before)
     given_up = other.execute("SELECT now_us()").fetchone()[0]
     other.commit()
     claimant.join(PATIENCE)
@@ -229,31 +172,11 @@ def test_who_waited_for_a_lease_that_ran_out_gets_the_higher_epoch(
     claim(store, "a")
     other.execute("SELECT 1 FROM leases FOR UPDATE")
     claimant, won = claim_and_wait(store, other)
-    before = leasing.claim(other, NAME, somebody("a"), 1000, 0)
+    before = lease.claim(other, NAME, somebody("a"), 1000, 0)
     other.execute("UPDATE leases SET until = 0")
     other.commit()
     claimant.join(PATIENCE)
     assert [each.epoch > before.epoch for each in won] == [True]
-
-
-def test_a_claim_that_is_refused_takes_no_epoch(store: PostgresBackend) -> None:
-    held = claim(store, "a")
-    with pytest.raises(ConflictError):
-        claim(store, "b")
-    store.release(held)
-    assert claim(store, "b").epoch == held.epoch + 1
-
-
-def test_a_claim_lasts_whatever_saves_were_asked_to(store: PostgresBackend, other: Any) -> None:
-    # Only the claim itself: what it sets must not stay with the connection.
-    claim(store, "a")
-    with store._pool.connection() as connection:
-        ((setting,),) = connection.execute("SHOW synchronous_commit").fetchall()
-    assert setting == "off"
-    other.execute("SET synchronous_commit = off")
-    other.execute("SELECT is_taken FROM claim(%s, 'run:x', 'x', 'h', 1, '', 1000, 0, NULL)", [VERSION])
-    assert other.execute("SHOW synchronous_commit").fetchone() == ("on",)
-    other.rollback()
 
 
 def test_epochs_go_on_after_a_repair(store: PostgresBackend, other: Any) -> None:
@@ -265,22 +188,3 @@ def test_epochs_go_on_after_a_repair(store: PostgresBackend, other: Any) -> None
     assert report.kept_aside is not None
     assert store.lease("run:0") is None
     assert claim(store, "a").epoch == epoch + 1
-
-
-def test_a_store_from_before_is_refused_and_a_repair_makes_one_of_this_version_of_it(
-    store: PostgresBackend, other: Any, postgres_place: str
-) -> None:
-    holdfast.Store(store).session("work").save({"n": 1})
-    store.close()
-    other.execute(
-        "DROP TABLE leases CASCADE; DROP SEQUENCE lease_epochs; DELETE FROM header WHERE key = 'revision'"
-    )
-    other.commit()
-    with pytest.raises(UnsupportedError) as refused:
-        holdfast.open(postgres_place)
-    assert refused.value.code is ErrorCode.FORMAT_TOO_OLD
-    with holdfast.open(postgres_place, damaged=True) as old:
-        assert old.repair().kept_aside is not None
-    with holdfast.open(postgres_place) as new, new.lease(NAME) as held:
-        assert held.epoch > 1_700_000_000
-        assert new.session("work").load() == {"n": 1}

@@ -12,10 +12,9 @@ import pytest
 
 import holdfast
 from holdfast.backends.header import sealed
-from holdfast.backends.postgres import PostgresBackend, locking
-from holdfast.backends.postgres.creation import VERSION
+from holdfast.backends.postgres import locks
+from holdfast.backends.postgres.create import VERSION
 from holdfast.errors import ErrorCode, HoldfastError
-from holdfast.testing.rows import save
 
 SECRET = "xyzzy-this-must-go"
 
@@ -67,7 +66,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(locking, "time", clock)
+    monkeypatch.setattr(locks, "time", clock)
     return clock
 
 
@@ -83,16 +82,6 @@ def others(postgres_url, store):
     """Of those who are to get past him: each would fail after ten seconds, if it stood in the queue behind him."""
     with holdfast.open(postgres_url, timeout=10.0) as others:
         yield others
-
-
-def test_a_store_of_a_newer_version_is_not_repaired(postgres_url, store):
-    upgrade(postgres_url)
-    with refused(ErrorCode.FORMAT_TOO_NEW), holdfast.open(postgres_url, damaged=True) as damaged:
-        damaged.repair()
-    with refused(ErrorCode.FORMAT_TOO_NEW):
-        store.repair()
-    with connect(postgres_url) as connection:
-        assert connection.execute("SELECT count(*) FROM checkpoints").fetchone() == (1,)
 
 
 @pytest.mark.parametrize(
@@ -140,35 +129,6 @@ def test_a_collection_that_waits_for_a_slow_commit_stops_no_other(postgres_url, 
     assert failures == []
 
 
-def test_forget_that_waits_for_a_reader_stops_no_other(postgres_url, store, patient, others, clock):
-    with connect(postgres_url) as application:
-        application.execute("SELECT count(*) FROM checkpoints")
-        failures = []
-
-        def forget():
-            try:
-                patient.forget(session="s")
-            except HoldfastError as error:
-                failures.append(error.code)
-
-        store.session("other").save({"b": 1})
-        forgetting = threading.Thread(target=forget)
-        forgetting.start()
-        loads = 0
-        while forgetting.is_alive():
-            # As above; and its time is over only when others have got past it.
-            waits = clock.pauses > 0
-            assert others.session("other").load() == {"b": 1}
-            loads += waits
-            clock.is_late = loads > 3 and clock.pauses > 3
-        forgetting.join()
-        assert loads > 3
-    assert failures == [ErrorCode.STORE_LOCKED]
-    # It is gone for every reader; asked again, it cleans the tables.
-    with refused(ErrorCode.SESSION_MISSING):
-        store.forget(session="s")
-
-
 def test_forget_says_so_where_somebody_may_still_read_what_was_removed(postgres_url, store):
     with psycopg.connect(postgres_url) as application:
         application.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
@@ -206,21 +166,3 @@ def test_what_was_forgotten_is_not_in_the_statistics(postgres_url, store):
             [f"%{SECRET}%"] * 2,
         )
         assert kept.fetchall() == []
-
-
-def test_a_dry_run_of_a_migration_waits_for_nobody(postgres_url, store):
-    with connect(postgres_url) as writer:
-        writer.execute("SELECT enter(%s)", [VERSION])
-        assert holdfast.migrate(postgres_url, dry_run=True, timeout=0.5).steps == ()
-
-
-def test_a_lock_that_cannot_be_had_is_an_error_after_the_timeout(postgres_url):
-    backend = PostgresBackend.open(postgres_url, durability="process", create=True, timeout=0.4)
-    backend.commit(save("a"))
-    with connect(postgres_url) as writer:
-        writer.execute("SELECT enter(%s)", [VERSION])
-        with refused(ErrorCode.STORE_LOCKED), backend.collection():
-            pass
-    with backend.collection() as collection:
-        collection.unneeded()
-    backend.close()

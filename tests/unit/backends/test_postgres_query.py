@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 psycopg = pytest.importorskip("psycopg")
 
 from holdfast.backends.postgres import PostgresBackend  # noqa: E402
-from holdfast.backends.postgres.connecting import PLANS  # noqa: E402
+from holdfast.backends.postgres.connection import PLANS  # noqa: E402
 from holdfast.backends.postgres.query import to_sql  # noqa: E402
 from holdfast.storage.records import Query  # noqa: E402
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-import holdfast
 from holdfast.backends.memory import MemoryBackend
 from holdfast.backends.registry import connect, migrate_target, store_file
 from holdfast.backends.sqlite import SqliteBackend
@@ -55,11 +54,6 @@ def test_a_target_is_a_file_or_a_folder_with_a_store_in_it(tmp_path: Path, targe
     backend.close()
     assert isinstance(backend, SqliteBackend)
     assert [each.relative_to(tmp_path).as_posix() for each in tmp_path.rglob("*") if each.is_file()] == [file]
-
-
-def test_four_slashes_are_an_absolute_path(tmp_path: Path) -> None:
-    opened(f"sqlite:///{tmp_path}/absolute.db").close()
-    assert (tmp_path / "absolute.db").is_file()
 
 
 def test_an_existing_folder_is_one_whatever_its_name(tmp_path: Path) -> None:
@@ -125,7 +119,7 @@ def test_other_targets_are_refused_with_the_kinds_there_are(tmp_path: Path, targ
 def test_a_mistyped_url_of_a_server_makes_no_folder_and_shows_no_password(
     tmp_path: Path, target: str | Path
 ) -> None:
-    for work in (opened, lambda at: migrate_target(at, dry_run=True, timeout=1.0)):
+    for work in (opened, lambda at: migrate_target(at, timeout=1.0)):
         with pytest.raises(InvalidInputError) as caught:
             work(target)
         assert caught.value.code is ErrorCode.BAD_URL
@@ -133,29 +127,6 @@ def test_a_mistyped_url_of_a_server_makes_no_folder_and_shows_no_password(
         assert "secret" not in str(caught.value.to_dict())
         assert "me:" not in str(caught.value.to_dict())
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "postgres",
-        "postgresql-notes",
-        "postgres.db",
-        "./postgres/notes.db",
-        "user=7",
-        "run a=1 b=2",
-        "user=7.db",
-    ],
-)
-def test_a_file_may_be_called_after_a_server(tmp_path: Path, name: str) -> None:
-    opened(name).close()
-    assert store_file(tmp_path / name).is_file()
-
-
-def test_what_is_no_target_at_all_hears_of_every_kind() -> None:
-    with pytest.raises(InvalidInputError) as caught:
-        holdfast.open(17)  # type: ignore[arg-type]
-    assert "postgresql://" in caught.value.hint
 
 
 def test_a_nul_in_a_path_is_refused() -> None:

@@ -99,26 +99,6 @@ def test_a_file_that_appears_meanwhile_is_not_replaced(
     assert not list(tmp_path.glob(".*"))
 
 
-def test_a_copy_works_without_hard_links(
-    tmp_path: Path, store: SqliteBackend, open_store: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def no_links(source: Path, name: Path) -> None:
-        raise OSError(errno.EPERM, "no hard links here")
-
-    monkeypatch.setattr(os, "link", no_links)
-    store.commit(save("a"))
-    store.backup(tmp_path / "copy.db")
-    assert contents(open_store(tmp_path / "copy.db")) == contents(store)
-    assert not list(tmp_path.glob(".*"))
-
-
-def test_a_copy_needs_a_folder(tmp_path: Path, store: SqliteBackend) -> None:
-    with pytest.raises(InvalidInputError) as caught:
-        store.backup(tmp_path / "nowhere" / "copy.db")
-    assert caught.value.code is ErrorCode.BAD_ARGUMENT
-    assert not (tmp_path / "nowhere").exists()
-
-
 def test_a_copy_without_room_is_no_copy(
     tmp_path: Path, store: SqliteBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:

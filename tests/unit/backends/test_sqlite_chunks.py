@@ -12,16 +12,12 @@ import apsw
 import pytest
 
 from holdfast import BackendError, ErrorCode, IntegrityError
-from holdfast.backends.chunk_rows import MAX_DEPTH, pack
-from holdfast.backends.recent import RecentChunks
 from holdfast.backends.sqlite import SqliteBackend
-from holdfast.backends.sqlite.chunks import write_chunks
-from holdfast.objects.compression import RAW, ZSTD
 from holdfast.objects.deltas import DELTA
 from holdfast.objects.squeezed import SqueezedChunk
 from holdfast.objects.streams import STREAM
 from holdfast.objects.verified import read_chunk
-from holdfast.storage.records import Chunk, ChunkHash, NewChunk
+from holdfast.storage.records import Chunk, NewChunk
 from holdfast.testing.rows import batch, chunk, row
 
 Open = Callable[..., SqliteBackend]
@@ -61,56 +57,6 @@ def read(backend: SqliteBackend, *chunks: Chunk) -> list[bytes]:
     return [found[each.hash] for each in chunks]
 
 
-def test_roots_of_one_writer_are_a_stream_and_all_come_back(
-    path: Path, store: SqliteBackend, open_store: Open
-):
-    roots = versions(80)
-    for each in roots:
-        save_root(store, each)
-    rows = stored(path)
-    assert {codec for codec, _, _ in rows} == {STREAM}
-    assert max(depth for _, _, depth in rows) == MAX_DEPTH
-    assert [depth for _, _, depth in rows if depth == 0] == [0, 0, 0]
-    assert read(open_store(), *roots) == [each.data for each in roots]
-
-
-def test_a_new_writer_goes_on_with_differences(path: Path, store: SqliteBackend, open_store: Open):
-    roots = versions(6)
-    for each in roots[:3]:
-        save_root(store, each)
-    other = open_store()
-    for each in roots[3:]:
-        save_root(other, each)
-    assert [codec for codec, _, _ in stored(path)] == [STREAM] * 3 + [DELTA] * 3
-    assert [depth for _, _, depth in stored(path)] == [0, 1, 2, 3, 4, 5]
-    assert read(open_store(), *roots) == [each.data for each in roots]
-
-
-def test_differences_end_in_a_whole_chunk_that_begins_a_stream(
-    path: Path, store: SqliteBackend, open_store: Open
-):
-    roots = versions(MAX_DEPTH + 4)
-    save_root(store, roots[0])
-    other = open_store()
-    for each in roots[1:]:
-        save_root(other, each)
-    rows = stored(path)
-    assert [depth for _, _, depth in rows] == [*range(MAX_DEPTH + 1), 0, 1, 2]
-    assert [codec for codec, _, _ in rows] == [STREAM] + [DELTA] * MAX_DEPTH + [STREAM] * 3
-    assert read(open_store(), *roots) == [each.data for each in roots]
-
-
-def test_a_new_writer_does_not_build_on_what_stands_on_enough_others(
-    path: Path, store: SqliteBackend, open_store: Open
-):
-    roots = versions(MAX_DEPTH + 2)
-    for each in roots[:-1]:
-        save_root(store, each)
-    save_root(open_store(), roots[-1])
-    assert [depth for _, _, depth in stored(path)] == [*range(MAX_DEPTH + 1), 0]
-    assert read(open_store(), *roots) == [each.data for each in roots]
-
-
 def test_a_codec_that_is_not_known_is_named(path: Path, store: SqliteBackend):
     roots = versions(3)
     for each in roots:
@@ -133,32 +79,6 @@ def test_a_damaged_chunk_among_others_is_damage_and_no_failure_of_the_disk(path:
         read(store, *roots)
     # The view that it ended in is let go: nothing keeps the log of the file from being taken over.
     assert read(store, roots[0]) == [roots[0].data]
-
-
-def test_chunks_that_are_no_roots_are_differences_or_whole(
-    path: Path, store: SqliteBackend, open_store: Open
-):
-    parts = versions(4)
-    other = chunk(random.Random(2).randbytes(900))
-    for each in parts:
-        save_root(store, chunk(b"root " + each.hash), each)
-    save_root(store, chunk(b"last"), other)
-    codecs = [codec for codec, _, _ in stored(path)]
-    assert codecs == [ZSTD, RAW, DELTA, RAW, DELTA, RAW, DELTA, RAW, RAW, RAW]
-    assert read(open_store(), *parts, other) == [each.data for each in (*parts, other)]
-
-
-def test_a_root_that_was_cut_down_begins_a_new_stream_when_the_old_one_is_long(
-    path: Path, store: SqliteBackend
-):
-    short, long = versions(10), versions(20, seed=2)
-    for roots, depth in ((short, 10), (long, 0)):
-        cut = chunk(roots[-1].data[: len(roots[-1].data) // 3] + b" and more")
-        roots.append(cut._replace(base=roots[-1].hash))
-        for each in roots:
-            save_root(store, each)
-        assert stored(path)[-1][2] == depth
-        assert read(store, *roots) == [each.data for each in roots]
 
 
 def test_two_that_follow_from_one_version_both_come_back(path: Path, store: SqliteBackend, open_store: Open):
@@ -188,29 +108,6 @@ def test_a_save_that_failed_does_not_spoil_the_next_one(path: Path, store: Sqlit
     for each in roots[3:]:
         save_root(store, each)
     assert read(open_store(), *roots) == [each.data for each in roots]
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        "UPDATE chunks SET codec = 0, base = NULL, depth = 0, data = ?1 WHERE number = 3",
-        "UPDATE chunks SET depth = 7 WHERE number = 3",
-        "UPDATE chunks SET number = 77 WHERE number = 3",
-        "DELETE FROM chunks WHERE number = 3",
-    ],
-)
-def test_blocks_are_not_put_on_a_row_that_the_stream_did_not_write(
-    path: Path, store: SqliteBackend, open_store: Open, change: str
-):
-    roots = versions(4)
-    for each in roots[:3]:
-        save_root(store, each)
-    connection = apsw.Connection(str(path), vfs="cksmvfs")
-    connection.execute(change, (roots[2].data,) if "?1" in change else ())
-    connection.close()
-    save_root(store, roots[3])
-    assert stored(path)[-1][1:] == (None, 0)
-    assert read(open_store(), roots[3]) == [roots[3].data]
 
 
 def test_a_store_that_came_back_from_a_copy_is_not_taken_for_the_one_before(
@@ -269,26 +166,6 @@ def test_a_stream_that_is_not_as_it_was_written_is_damage(path: Path, store: Sql
     assert roots[4].hash.hex() in str(caught.value)
 
 
-def test_streams_that_are_not_used_are_dropped(store: SqliteBackend):
-    parts = [versions(2, seed=seed) for seed in range(20)]
-    for first, _ in parts:
-        save_root(store, first)
-    for _, second in parts:
-        save_root(store, second)
-    assert read(store, *(second for _, second in parts)) == [second.data for _, second in parts]
-    assert len(store._recent._streams) <= 8
-
-
-def test_what_is_remembered_is_bounded():
-    recent = RecentChunks(limit_bytes=1000)
-    names = [ChunkHash(bytes([number]) * 32) for number in range(20)]
-    for name in names:
-        recent.put(name, b"x" * 100)
-    assert [name for name in names if recent.get(name)] == names[-10:]
-    recent.put(ChunkHash(b"large" * 7), b"x" * 300)
-    assert recent.get(ChunkHash(b"large" * 7)) is None
-
-
 @pytest.mark.parametrize("kept", [range(5, 10), range(0, 10, 3), (9,), (0, 9), (4, 5)])
 def test_what_a_collection_keeps_of_a_stream_comes_back_and_can_be_built_on(
     path: Path, store: SqliteBackend, open_store: Open, kept: Sequence[int]
@@ -310,27 +187,3 @@ def test_what_a_collection_keeps_of_a_stream_comes_back_and_can_be_built_on(
 
 def squeezed(made: Chunk) -> SqueezedChunk:
     return SqueezedChunk(made.hash, made.data, made.base)
-
-
-def test_squeezed_chunks_are_stored_like_plain_ones(
-    path: Path, store: SqliteBackend, open_store: Open, tmp_path: Path
-):
-    roots, parts = versions(4), versions(12, seed=2)
-    other = open_store(tmp_path / "other.db")
-    for backend, made in ((store, lambda each: each), (other, squeezed)):
-        for at, root in enumerate(roots):
-            save_root(backend, made(root), *map(made, parts[: 3 * (at + 1)]))
-        assert read(backend, *roots, *parts) == [each.data for each in (*roots, *parts)]
-    assert stored(tmp_path / "other.db") == stored(path)
-
-
-def test_a_squeezed_chunk_that_was_removed_while_it_waited_is_written(store: SqliteBackend, open_store: Open):
-    """It was there when the batch was packed, so nothing was packed for it."""
-    parts = versions(12, seed=3)
-    packed = pack([squeezed(each) for each in parts], (), RecentChunks(), {each.hash for each in parts})
-    assert {each.data for each in packed} == {None}
-    connection = apsw.Connection(str(store._path), vfs="cksmvfs")
-    with connection:
-        write_chunks(connection, packed, 0)
-    connection.close()
-    assert read(open_store(), *parts) == [each.data for each in parts]

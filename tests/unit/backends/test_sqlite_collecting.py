@@ -12,10 +12,9 @@ import pytest
 import holdfast
 from holdfast.backends.sqlite import collecting
 from holdfast.errors import BackendError, ConflictError, ErrorCode, IntegrityError
-from holdfast.storage.records import Batch, Claim, Query, Swept
 from holdfast.testing.conformance.chains import saved, saved_as_parts, versions
-from holdfast.testing.conformance.collecting import collect, mark_roots, sweep_all, there
-from holdfast.testing.rows import batch, chunk, contents, removal, row, save
+from holdfast.testing.conformance.collecting import collect, sweep_all, there
+from holdfast.testing.rows import batch, contents, removal, row, save
 
 
 def stored(path):
@@ -25,16 +24,6 @@ def stored(path):
         return connection.execute("SELECT number, base, depth, codec FROM chunks ORDER BY number").fetchall()
     finally:
         connection.close()
-
-
-@pytest.mark.parametrize("saving", [saved, saved_as_parts])
-def test_the_kit_makes_chains_and_collections_shorten_them(store, path, saving):
-    # Otherwise the tests of the kit about chains would show nothing.
-    rows = saving(store, versions(20))
-    assert max(depth for _, _, depth, _ in stored(path)) >= 10
-    store.commit(removal(*rows[3:]))
-    collect(store)
-    assert max(depth for _, _, depth, _ in stored(path)) <= 3
 
 
 def test_what_loses_its_base_stands_on_what_that_stood_on(store, path):
@@ -80,21 +69,6 @@ def test_a_sweep_that_fails_is_done_again_from_where_it_was(store, path):
     assert there(store, pieces) == [pieces[4].data]
 
 
-def test_a_sweep_pauses_after_writing_a_lot_anew(store, monkeypatch):
-    monkeypatch.setattr(collecting, "_MOST_REWRITTEN", 0)
-    pieces = versions(12)
-    rows = saved(store, pieces)
-    store.commit(removal(*rows[::2]))
-    slices: list[Swept] = []
-    with store.collection() as collection:
-        mark_roots(store, collection)
-        while not slices or not slices[-1].done:
-            slices.append(collection.sweep(100))
-    assert len(slices) > 3
-    assert sum(each.chunks for each in slices) == 6
-    assert there(store, pieces) == [each.data for each in pieces[1::2]]
-
-
 def test_damage_is_not_written_anew(store, path):
     pieces = versions(4)
     rows = saved_as_parts(store, pieces)
@@ -122,13 +96,6 @@ def test_a_scrub_waits_for_readers_and_says_so(open_store):
     store.scrub()
 
 
-def test_nothing_to_sweep_is_done_at_once(store):
-    with store.collection() as collection:
-        assert collection.sweep(0) == Swept()
-        store.commit(batch(row("a"), chunks=(chunk(b"new"),)))
-        assert collection.sweep(10) == Swept()
-
-
 def test_a_chunk_that_many_stand_on_is_left_in_bounded_steps(tmp_path):
     # A template that was forked a hundred times: each fork's root is kept as a difference to the one root.
     with holdfast.open(tmp_path / "s.db", durability="process") as opened:
@@ -150,36 +117,6 @@ def test_a_chunk_that_many_stand_on_is_left_in_bounded_steps(tmp_path):
             assert opened.session(f"s{n}").load() == template | {"own": n}
 
 
-def test_one_sweep_writes_no_more_than_so_many_anew(tmp_path, monkeypatch):
-    monkeypatch.setattr(collecting, "_REWRITTEN_AT_ONCE", 4)
-    with holdfast.open(tmp_path / "s.db", durability="process") as opened:
-        template = {str(n): random.Random(n).randbytes(60).hex() for n in range(60)}
-        source = opened.session("source")
-        source.save(template)
-        for n in range(20):
-            document = source.fork("@", session=f"s{n}").document()
-            document["own"] = n
-            document.save()
-            opened.session(f"s{n}").delete("#1")
-        source.clear()
-        for name in {row.session for row in hidden_rows(opened)}:
-            ids = [row.id for row in hidden_rows(opened) if row.session == name]
-            opened._backend.commit(Batch(claim=Claim(name), at=1, removals=tuple(ids)))
-        with opened._backend.collection() as collection:
-            mark_roots(opened._backend, collection)
-            steps = 0
-            while not collection.sweep(64).done:
-                steps += 1
-        assert steps >= 3
-        for n in range(20):
-            assert opened.session(f"s{n}").load() == template | {"own": n}
-
-
-def hidden_rows(opened):
-    with opened._backend.reader() as reader:
-        return [row for row in reader.checkpoints(Query(include_hidden=True)) if row.hidden]
-
-
 def set_sign(path, value):
     """As if a collection had shown itself at that time, in seconds."""
     connection = apsw.Connection(str(path), vfs="cksmvfs")
@@ -199,38 +136,3 @@ def test_a_collection_that_died_does_not_count_for_ever(store, path, ago):
     set_sign(path, int(time.time()))
     with pytest.raises(ConflictError), store.collection(stale_after=600):
         pass
-
-
-def test_a_collection_shows_itself_while_it_marks(store, path, monkeypatch):
-    """Marking writes nothing else to the store, and may take longer than others would wait for a sign."""
-    rows = saved(store, versions(3))
-    with store.collection() as collection:
-        set_sign(path, int(time.time()) - 3600)
-        collection.mark([rows[0].root])
-        with store.collection(dry_run=True) as trial:
-            trial._shown = 0
-            trial.mark([rows[0].root])
-        # Seldom enough: a sign is a commit of its own.
-        check_idle(store)
-        monkeypatch.setattr(collecting, "_SIGN_EVERY", 0)
-        collection.mark([rows[0].root])
-        with pytest.raises(ConflictError):
-            check_idle(store)
-
-
-def test_a_sign_that_cannot_be_given_ends_nothing(store, path, monkeypatch):
-    monkeypatch.setattr(collecting, "_SIGN_EVERY", 0)
-    rows = saved(store, versions(3))
-    with store.collection() as collection:
-
-        def locked(_):
-            raise BackendError("somebody else", code=ErrorCode.STORE_LOCKED, hint="wait")
-
-        monkeypatch.setattr(collection, "_transaction", locked)
-        collection.mark([each.root for each in rows])
-
-
-def check_idle(store):
-    """Whether an automatic collection would begin, without beginning one."""
-    with store.reader() as reader:
-        collecting.check_nobody_collects(reader._connection, 600)

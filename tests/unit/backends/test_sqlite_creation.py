@@ -7,18 +7,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import apsw
 import pytest
 
-from holdfast.backends import rows
 from holdfast.backends.sqlite import SqliteBackend
-from holdfast.backends.sqlite.connection import check_library, connect, load_checksums
-from holdfast.backends.sqlite.creation import is_store
+from holdfast.backends.sqlite.connection import check_library
 from holdfast.errors import (
-    BackendError,
     ErrorCode,
     HoldfastError,
     IntegrityError,
@@ -27,7 +23,6 @@ from holdfast.errors import (
     UnsupportedError,
 )
 from holdfast.objects.cutting import FORMAT_0
-from holdfast.storage.records import CheckpointRow
 from holdfast.storage.seal import seal
 from holdfast.testing.rows import contents, save
 
@@ -138,11 +133,6 @@ def test_every_connection_is_set_as_it_must_be(
         backend._pool.give(connection)
 
 
-def test_other_users_of_sqlite_keep_their_default(store: SqliteBackend) -> None:
-    assert apsw.vfs_names()[0] != "cksmvfs"
-    assert "cksmvfs" in apsw.vfs_names()
-
-
 def test_a_missing_store_is_not_made_unasked(tmp_path: Path, open_store: Open) -> None:
     path = tmp_path / "nowhere" / "store.db"
     error = refused(open_store, at=path, create=False)
@@ -159,14 +149,6 @@ def test_an_empty_file_is_finished(path: Path, open_store: Open) -> None:
     backend = open_store()
     backend.commit(save("a"))
     assert len(contents(backend).checkpoints) == 1
-
-
-def test_a_database_without_tables_is_finished(path: Path, open_store: Open) -> None:
-    connection = apsw.Connection(str(path))
-    connection.execute("CREATE TABLE gone (x); DROP TABLE gone; VACUUM")
-    connection.close()
-    assert path.stat().st_size > 0
-    open_store().commit(save("a"))
 
 
 def test_a_store_that_was_not_yet_switched_to_the_wal_is_switched(path: Path, open_store: Open) -> None:
@@ -305,36 +287,12 @@ def test_a_timeout_is_a_number_of_seconds(path: Path, open_store: Open, timeout:
     assert not path.exists()
 
 
-def test_a_timeout_may_be_endless(open_store: Open) -> None:
-    open_store(timeout=float("inf")).commit(save("a"))
-
-
 @pytest.mark.parametrize("version", ["3.7.0", "3.40.1", "3.51.2"])
 def test_a_library_that_can_corrupt_a_wal_is_refused(version: str) -> None:
     with pytest.raises(UnsupportedError) as caught:
         check_library(version)
     assert caught.value.code is ErrorCode.SQLITE_TOO_OLD
     assert caught.value.details["version"] == version
-
-
-@pytest.mark.parametrize("version", ["3.51.3", "3.51.3.1", "3.53.0", "4.0.0"])
-def test_a_library_without_that_fault_is_taken(version: str) -> None:
-    check_library(version)
-
-
-def test_a_driver_without_the_checksum_extension_is_refused(tmp_path: Path) -> None:
-    # In a process of its own, because the extension stays for the life of a process.
-    code = (
-        "import sys\n"
-        "from holdfast.backends.sqlite.connection import load_checksums\n"
-        "from holdfast.errors import UnsupportedError\n"
-        "try: load_checksums(sys.argv[1])\n"
-        "except UnsupportedError as error: sys.exit(str(error.code))\n"
-    )
-    ran = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False
-    )
-    assert ran.stderr.strip() == "not-supported"
 
 
 CREATE = (
@@ -386,34 +344,6 @@ def test_many_threads_make_one_store(tmp_path: Path) -> None:
             backend.close()
 
 
-def test_a_store_that_is_made_while_somebody_looks_is_not_taken_for_another_file(tmp_path: Path) -> None:
-    """At each statement of the look in turn, those that SQLite runs inside of another one too."""
-    load_checksums()
-    looks: list[bool] = []
-    for turn in range(1, 20):
-        path = tmp_path / f"{turn}.db"
-        path.touch()
-        begun = 0
-
-        def make(_: dict[str, object], turn: int = turn, path: Path = path) -> None:
-            nonlocal begun
-            begun += 1
-            if begun == turn:
-                # It has to wait, and gives up, where the look is one moment and has begun.
-                with suppress(BackendError):
-                    SqliteBackend.open(path, durability="process", create=True, timeout=0.0).close()
-
-        looking = connect(str(path), durability="process", writable=True)
-        looking.trace_v2(apsw.SQLITE_TRACE_STMT, make)
-        # Before it was made or after, but no error.
-        looks.append(is_store(looking, str(path)))
-        looking.close()
-        if begun < turn:
-            break
-    assert looks[0]
-    assert not looks[-1]
-
-
 STRACE = ["strace", "-f", "-qq", "-o", os.devnull, "-e", "trace=pwrite64,unlink", "-e"]
 
 
@@ -445,20 +375,3 @@ def test_a_maker_killed_between_writes_leaves_nothing_or_a_store(
         number, status = number + 3, ran.returncode
         assert status in (0, -9, 137)
     assert number > 10
-
-
-def test_rows_are_read_and_written_in_the_order_of_the_schema(path: Path, store: SqliteBackend) -> None:
-    connection = apsw.Connection(str(path), vfs="cksmvfs")
-    columns = [row[1] for row in connection.execute("PRAGMA table_info(checkpoints)")]
-    connection.close()
-    written = [name.strip('"') for name in rows.CHECKPOINT_COLUMNS]
-    assert columns == ["position", "session", *written]
-    assert columns[rows.METADATA_FIELD - 1] == "metadata"
-    assert columns[rows.ADDED_FIELD - 1] == "added_metadata"
-    # What a record has from created_at to size_bytes, and again from prev on, stands in the table in the same order.
-    fields = list(CheckpointRow._fields)
-    assert (
-        columns[7:20] == fields[5:18] == fields[fields.index("created_at") : fields.index("size_bytes") + 1]
-    )
-    assert fields[18:22] == ["seq", "position", "stored_at", "stored_bytes"]
-    assert columns[22:-1] == fields[22:]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import struct
@@ -16,8 +15,8 @@ import apsw
 import pytest
 
 from holdfast.backends.sqlite import SqliteBackend
-from holdfast.errors import ConflictError, ErrorCode, HoldfastError, IntegrityError
-from holdfast.storage.records import ChunkHash, Guard, Query
+from holdfast.errors import ErrorCode, IntegrityError
+from holdfast.storage.records import ChunkHash, Query
 from holdfast.storage.seal import seal
 from holdfast.testing.rows import (
     Contents,
@@ -271,15 +270,6 @@ def test_a_counter_that_went_back_is_damage_and_nothing_is_written_over(
         assert [each.seq for each in reader.checkpoints(Query())] == [2, 1]
 
 
-def test_operations_that_do_not_follow_the_log_are_a_conflict(store: SqliteBackend) -> None:
-    entries = history(3)
-    store.commit(batch(operations=entries[:1]))
-    for wrong in (entries[:1], entries[2:]):
-        with pytest.raises(ConflictError) as caught:
-            store.commit(batch(operations=wrong, guard=Guard(log_count=1)))
-        assert caught.value.code is ErrorCode.SESSION_CHANGED
-
-
 def test_acknowledged_saves_in_the_wal_of_a_killed_process_are_there(path: Path, open_store: Open) -> None:
     open_store().close()
     script = textwrap.dedent("""
@@ -323,11 +313,3 @@ def verified_pages(path: Path) -> int:
             s2 = (s2 + second + s1) & 0xFFFFFFFF
         good += struct.pack("<II", s1, s2) == page[-8:]
     return good
-
-
-def test_the_error_of_a_damaged_store_survives_a_process_pool(path: Path, sound: bytes) -> None:
-    path.write_bytes(sound[:4096] + os.urandom(4096) + sound[8192:])
-    with pytest.raises(HoldfastError) as caught:
-        everything(path)
-    rebuild, arguments = caught.value.__reduce__()
-    assert rebuild(*arguments).to_dict() == caught.value.to_dict()

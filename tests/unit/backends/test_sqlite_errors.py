@@ -16,7 +16,7 @@ import apsw
 import pytest
 
 from holdfast.backends.sqlite import SqliteBackend
-from holdfast.backends.sqlite.errors import translate, translated
+from holdfast.backends.sqlite.errors import translate
 from holdfast.errors import (
     BackendError,
     ErrorCode,
@@ -31,10 +31,6 @@ from holdfast.testing.rows import contents, save
 
 from .conftest import Open
 
-DRIVER_ERRORS = sorted(
-    (each for each in vars(apsw).values() if isinstance(each, type) and issubclass(each, apsw.Error)),
-    key=lambda each: each.__name__,
-)
 NO_FAILURES = (apsw.SQLITE_OK, apsw.SQLITE_ROW, apsw.SQLITE_DONE, apsw.SQLITE_NOTICE, apsw.SQLITE_WARNING)
 RESULT_CODES = sorted(
     code
@@ -42,15 +38,6 @@ RESULT_CODES = sorted(
     for code in mapping
     if isinstance(code, int) and code & 0xFF not in NO_FAILURES
 )
-
-
-@pytest.mark.parametrize("kind", DRIVER_ERRORS, ids=lambda kind: kind.__name__)
-def test_no_error_of_the_driver_leaks(kind: type[apsw.Error]) -> None:
-    with pytest.raises(HoldfastError) as caught, translated("/srv/store.db"):
-        raise kind("something")
-    assert isinstance(caught.value.__cause__, kind)
-    assert caught.value.hint
-    assert "/srv/store.db" in str(caught.value)
 
 
 @pytest.mark.parametrize("code", RESULT_CODES)
@@ -86,13 +73,6 @@ def test_each_failure_has_the_code_that_says_what_to_do(
     error = translate(apsw.exception_for(code), str(tmp_path / "gone.db"))
     assert isinstance(error, kind)
     assert error.code is ours
-
-
-def test_errors_of_others_pass_through() -> None:
-    with pytest.raises(KeyError), translated("/srv/store.db"):
-        raise KeyError("mine")
-    with pytest.raises(NotFoundError), translated("/srv/store.db"):
-        raise NotFoundError("mine", code=ErrorCode.SESSION_MISSING, hint="-")
 
 
 def test_numbers_and_text_that_do_not_fit_are_refused_and_nothing_is_written(store: SqliteBackend) -> None:
@@ -140,28 +120,6 @@ def test_a_writer_waits_for_the_lock(path: Path, open_store: Open) -> None:
     assert len(contents(backend).checkpoints) == 1
 
 
-def test_threads_behind_a_waiting_writer_give_up_too(path: Path, open_store: Open) -> None:
-    backend = open_store(timeout=0.2)
-    other = apsw.Connection(str(path), vfs="cksmvfs")
-    other.execute("BEGIN IMMEDIATE")
-    codes: list[ErrorCode] = []
-
-    def write(name: str) -> None:
-        try:
-            backend.commit(save(name))
-        except BackendError as error:
-            codes.append(error.code)
-
-    writers = [threading.Thread(target=write, args=(name,)) for name in "abc"]
-    for each in writers:
-        each.start()
-    for each in writers:
-        each.join()
-    other.close()
-    assert codes == [ErrorCode.STORE_LOCKED] * 3
-    backend.commit(save("d"))
-
-
 def test_a_store_that_is_removed_while_it_is_open_does_not_swallow_saves(
     path: Path, open_store: Open
 ) -> None:
@@ -194,34 +152,6 @@ def test_a_store_that_is_replaced_while_it_is_open_is_the_new_one(
     backend.commit(save("c", after="a"))
     backend.close()
     assert len(contents(open_store()).checkpoints) == 2
-
-
-def test_a_connection_that_was_in_use_when_its_store_was_replaced_is_not_used_again(
-    tmp_path: Path, path: Path, open_store: Open
-) -> None:
-    backend = open_store()
-    backend.commit(save("a"))
-    backend.backup(tmp_path / "copy.db")
-    with backend.reader():
-        for name in ("store.db", "store.db-wal", "store.db-shm"):
-            (tmp_path / name).unlink()
-        (tmp_path / "copy.db").rename(path)
-        backend.commit(save("b", after="a"))
-    backend.commit(save("c", after="b"))
-    contents(backend)
-    backend.close()
-    assert len(contents(open_store()).checkpoints) == 3
-
-
-def test_a_file_that_replaces_a_store_and_is_none_is_refused(path: Path, open_store: Open) -> None:
-    backend = open_store()
-    for each in path.parent.iterdir():
-        each.unlink()
-    path.write_text("a diary " * 100)
-    with pytest.raises(InvalidInputError) as caught:
-        backend.commit(save("a"))
-    assert caught.value.code is ErrorCode.NOT_A_STORE
-    assert path.read_text() == "a diary " * 100
 
 
 @pytest.fixture
@@ -274,29 +204,6 @@ def test_a_store_that_may_only_be_read_can_be_read(
 
     assert as_nobody(work) == 0
     assert sorted(each.name for each in open_to_all.iterdir()) == ["store.db"]
-
-
-def test_what_may_not_be_read_or_made_is_said_so(
-    open_to_all: Path, open_store: Open, as_nobody: Callable[[Callable[[], object]], int]
-) -> None:
-    secret = open_to_all / "secret.db"
-    open_store(secret).close()
-    secret.chmod(0o000)
-    (open_to_all / "closed").mkdir(mode=0o700)
-    open_store(open_to_all / "closed" / "store.db").close()
-    open_to_all.chmod(0o555)
-
-    def work() -> None:
-        places = ["secret.db", "new.db", "new/folder/store.db"]
-        if os.stat(open_to_all).st_uid != os.geteuid():
-            places.append("closed/store.db")
-        for name in places:
-            with pytest.raises(BackendError) as caught:
-                SqliteBackend.open(open_to_all / name, durability="power", create=True, timeout=1.0)
-            assert caught.value.code is ErrorCode.PERMISSION_DENIED
-            assert "writable" in caught.value.hint
-
-    assert as_nobody(work) == 0
 
 
 def run_in_small_disk(script: str, tmp_path: Path, size: str, then: str = "true") -> None:
@@ -362,31 +269,6 @@ def test_a_full_disk_stops_saves_and_nothing_else(tmp_path: Path, require: Calla
         backend.close()
         """
     run_in_small_disk(script, tmp_path, "1m")
-
-
-def test_a_disk_without_room_for_a_store_is_said_so(tmp_path: Path, require: Callable[[str], None]) -> None:
-    require("unshare")
-    script = """
-        import sys
-        from pathlib import Path
-        from holdfast.backends.sqlite import SqliteBackend
-        from holdfast.errors import BackendError, ErrorCode
-        from holdfast.testing.rows import save
-
-        disk = Path(sys.argv[1])
-        if sys.argv[2] == "first":
-            (disk / "ballast").write_bytes(bytes(120 << 10))
-            try:
-                SqliteBackend.open(disk / "store.db", durability="power", create=True, timeout=1.0)
-            except BackendError as error:
-                assert error.code is ErrorCode.DISK_FULL, error
-            else:
-                sys.exit("there was room")
-            (disk / "ballast").unlink()
-        else:
-            SqliteBackend.open(disk / "store.db", durability="power", create=True, timeout=1.0).close()
-        """
-    run_in_small_disk(script, tmp_path, "128k", then='mount -o remount,size=1m "$1"')
 
 
 def test_a_read_only_file_system_is_read(tmp_path: Path, require: Callable[[str], None]) -> None:

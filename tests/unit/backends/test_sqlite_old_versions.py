@@ -15,11 +15,8 @@ import apsw
 import pytest
 
 import holdfast
-from holdfast.backends.inspection import RowInspection
-from holdfast.backends.refilling import new_counters
 from holdfast.backends.sqlite.connection import PAGE_SIZE
 from holdfast.backends.sqlite.pages import INDEX_LEAF, TABLE_LEAF, Cell, Image, _cell_header
-from holdfast.storage.seal import seal
 
 _POINTERS = 8
 _COUNT = 3
@@ -133,88 +130,12 @@ def test_an_old_version_of_a_row_in_another_page_is_passed_over(tmp_path: Path) 
             assert answers(spoiled.path, repair=True) == truth
 
 
-def test_a_chunk_of_a_sound_page_is_believed_rather_than_one_of_its_number_in_a_damaged_page(
-    tmp_path: Path,
-) -> None:
-    path = tmp_path / "store.db"
-    _, now = a_store(path)
-    truth = answers(path, repair=False)
-    cells = list(now.cells("chunks"))
-    page = max((cell.page for cell in cells), key=now.room_in)
-    here = min(cells, key=lambda cell: len(now.bytes_of(cell, TABLE_LEAF)))
-    others = [cell for cell in cells if cell.page != page and cell != here]
-    for taken in (others[0], others[-1]):
-        assert here.rowid is not None
-        assert taken.rowid is not None
-        mine, its = (_varint_of(each) for each in (here.rowid, taken.rowid))
-        size, rest = now.bytes_of(here, TABLE_LEAF).split(mine, 1)
-        spoiled = File(path)
-        spoiled.path = tmp_path / f"spoiled-{taken.rowid}.db"
-        spoiled.lay_behind_the_cells(page, size + its + rest)
-        assert answers(spoiled.path, repair=True) == truth
-
-
-def test_an_operation_that_had_gone_does_not_cost_the_others(tmp_path: Path) -> None:
-    path = tmp_path / "store.db"
-    with holdfast.open(path, durability="process") as store:
-        session = store.session("work")
-        session.save({"agent": {}})
-        session.annotate("@", message="said better")
-    step_with_retention(path, range(5))
-    before = tmp_path / "before.db"
-    before.write_bytes(path.read_bytes())
-    # The entry about what was retired takes the place of the last one.
-    step_with_retention(path, range(5, 6))
-    then, now = File(before), File(path)
-    present = {cell.values for cell in now.cells("operations")}
-    (gone,) = [cell for cell in then.cells("operations") if cell.values not in present]
-    now.lay_behind_the_cells(gone.page, then.bytes_of(gone, TABLE_LEAF))
-    with holdfast.open(path, damaged=True) as store:
-        report = store.repair()
-        assert not report.logs_cut
-        assert [each.kind for each in store.session("work").operations()][::-1] == ["annotate", "retire"]
-        assert store.verify().ok
-
-
-def step_with_retention(path: Path, steps: range) -> None:
-    with holdfast.open(path, durability="process") as store:
-        recorder = holdfast.Recorder(
-            store.session("work"), trigger=holdfast.every(steps=1), keep=holdfast.Keep(last=2)
-        )
-        recorder.connect("agent", Agent())
-        recorder.resume()
-        for step in steps:
-            recorder.step(step)
-
-
 class Agent:
     def snapshot(self) -> dict[str, Any]:
         return {}
 
     def restore(self, value: object) -> None:
         pass
-
-
-def test_the_number_of_a_chunk_is_that_in_a_sound_page(tmp_path: Path) -> None:
-    path = tmp_path / "store.db"
-    _, now = a_store(path)
-    truth = answers(path, repair=False)
-    cells = list(now.cells("chunks"))
-    # The first that is met, so that what is wrong in it comes before what is right in others.
-    page = cells[0].page
-    elsewhere = [cell for cell in cells if cell.page != page]
-    here = min(elsewhere, key=lambda cell: len(now.bytes_of(cell, TABLE_LEAF)))
-    taken = next(cell for cell in elsewhere if cell != here)
-    assert here.rowid is not None
-    assert taken.rowid is not None
-    size, rest = now.bytes_of(here, TABLE_LEAF).split(_varint_of(here.rowid), 1)
-    now.lay_behind_the_cells(page, size + _varint_of(taken.rowid) + rest)
-    assert answers(path, repair=True) == truth
-
-
-def _varint_of(number: int) -> bytes:
-    """As SQLite writes a number below 16,384."""
-    return bytes([number]) if number < 0x80 else bytes([0x80 | number >> 7, number & 0x7F])
 
 
 class Versions:
@@ -228,22 +149,3 @@ class Versions:
 
     def entries(self, _index: str) -> Iterator[tuple[Any, ...]]:
         return iter(())
-
-
-def test_of_two_versions_of_the_header_the_first_counts_whose_seal_is_right() -> None:
-    versions = [
-        ("format", "torn", 1),
-        ("format", "new", seal("format", "new")),
-        ("format", "old", seal("format", "old")),
-    ]
-    tables: Any = Versions(header=versions)
-    assert RowInspection(tables, [], header_keys={"format"}).header() == {"format": "new"}
-
-
-@pytest.mark.parametrize("order", [1, -1])
-def test_of_two_versions_of_a_counter_the_higher_counts(order: int) -> None:
-    tables: Any = Versions(
-        counters=[("epoch", 9), ("epoch", 3), ("lease", 5), ("lease", 2), ("position", 7)][::order]
-    )
-    seen = RowInspection(tables, [], header_keys=frozenset())
-    assert new_counters(seen, newest_epoch=1) == {"position": 7, "epoch": 9, "lease": 5}

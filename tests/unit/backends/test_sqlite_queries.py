@@ -10,13 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import holdfast
 from holdfast.backends.sqlite import SqliteBackend
 from holdfast.backends.sqlite.query import to_sql
 from holdfast.storage.records import CheckpointId, Query
 from holdfast.testing.rows import batch, row, save
-
-from .conftest import Open
 
 
 def value_name(query: Query) -> str:
@@ -103,10 +100,6 @@ def test_the_first_come_first_without_sorting(path: Path, store: SqliteBackend, 
     assert "TEMP B-TREE" not in plan(path, query)
 
 
-def test_only_the_newest_are_looked_at_where_nothing_else_is_asked(path: Path, store: SqliteBackend) -> None:
-    assert plan(path, Query(limit=5)).startswith("SCAN c;")
-
-
 TEXT = st.text(min_size=1) | st.sampled_from(
     ["'", '"', "?", "--", ";", "' OR 1=1 --", "*", "%", "auto", "\0"]
 )
@@ -155,37 +148,6 @@ def test_the_text_of_a_query_depends_on_which_filters_it_has_and_never_on_their_
     plain = {name: other_value(name, value) for name, value in filters.items()}
     assert to_sql(Query(**plain))[0] == sql
     assert sql.count("?") == len(parameters)
-
-
-def test_statements_are_prepared_once(open_store: Open) -> None:
-    backend = open_store()
-    for number in range(10):
-        backend.commit(save(f"{number}", after=f"{number - 1}" if number else None))
-    connection = backend._pool.take()
-    backend._pool.give(connection)
-    before = connection.cache_stats()["misses"]
-    for number in range(10, 40):
-        backend.commit(save(f"{number}", after=f"{number - 1}"))
-        with backend.reader() as reader:
-            reader.checkpoints(Query(session="work", limit=number))
-    # The search itself is the one statement that was not known before.
-    assert connection.cache_stats()["misses"] == before + 1
-
-
-def test_a_save_under_a_new_key_runs_what_any_other_runs(store: SqliteBackend) -> None:
-    session = holdfast.Store(store).session("s")
-    session.save({"n": 0}, key="k0")
-    counts: list[int] = []
-    for key in (None, "k1", "k2"):
-        run: list[str] = []
-        connection = store._pool.take()
-        connection.exec_trace = lambda _, sql, __, run=run: run.append(sql) or True
-        store._pool.give(connection)
-        session.save({"n": key}, key=key)
-        counts.append(len(run))
-        connection.exec_trace = None
-    assert counts[0] > 0
-    assert counts == counts[:1] * 3
 
 
 def test_a_search_by_metadata_reads_no_further_than_its_limit(store: SqliteBackend) -> None:

@@ -10,13 +10,9 @@ import apsw
 import pytest
 
 import holdfast
-from holdfast.backends.chunk_rows import pack
-from holdfast.backends.recent import RecentChunks
 from holdfast.objects.compression import RAW
 from holdfast.objects.hashing import hash_chunk
-from holdfast.objects.squeezed import HELD_PLAIN, SqueezedChunk
 from holdfast.storage.records import ChunkHash
-from holdfast.testing.rows import chunk
 
 Rows = list[tuple[Any, ...]]
 
@@ -50,10 +46,9 @@ def stored(place: str, tmp_path) -> Callable[..., Rows]:
             connection.close()
             return found
         from holdfast.backends.postgres.address import parse
-        from holdfast.backends.postgres.connecting import Connector
+        from holdfast.backends.postgres.connection import Pool
 
-        connector = Connector(parse(at), durability="process", timeout=10)
-        with connector() as server:
+        with Pool(parse(at), durability="process", timeout=10).dedicated() as server:
             return [tuple(row) for row in server.execute(question, binary=True).fetchall()]
 
     return rows
@@ -97,16 +92,6 @@ def test_otherwise_it_is_compressed(place, stored):
     assert sum(len(row[4]) for row in stored()) < sum(row[1] for row in stored()) / 2
 
 
-def test_a_large_state_of_which_some_waited_compressed_is_stored_as_it_is(place, stored):
-    large = {"notes": state(2 * HELD_PLAIN // 300)["notes"]}
-    with holdfast.open(place, compress=False) as store:
-        assert store.session().save(large).size_bytes > HELD_PLAIN
-
-    check_raw(stored())
-    with holdfast.open(place) as store:
-        assert store.session().load() == large
-
-
 def test_both_kinds_live_in_one_store(place, stored):
     changing = state(100)
     expected = []
@@ -120,7 +105,7 @@ def test_both_kinds_live_in_one_store(place, stored):
     assert {row[0] for row in stored()} != {RAW}
     with holdfast.open(place, compress=False) as store:
         assert [store.session().load(f"@~{5 - n}")["notes"] for n in range(6)] == expected
-        store.session().prune(holdfast.Keep(last=1))
+        store.session().prune(holdfast.Keep(last=1), only=True)
         store.gc(keep_days=0)
         assert store.session().load()["notes"] == expected[-1]
         assert not store.verify().damaged
@@ -139,19 +124,6 @@ def test_a_copy_is_stored_as_the_target_says(place, stored, tmp_path):
     check_raw(stored())
 
 
-async def _save_async(place: str, value: Any) -> None:
-    async with holdfast.aopen(place, compress=False) as store:
-        await store.session().save(value)
-
-
-def test_the_asynchronous_store_does_the_same(place, stored):
-    import asyncio
-
-    asyncio.run(_save_async(place, state(100)))
-
-    check_raw(stored())
-
-
 def test_memory_keeps_plain_bytes_either_way():
     for compress in (True, False):
         with holdfast.open("memory:", compress=compress) as store:
@@ -160,27 +132,6 @@ def test_memory_keeps_plain_bytes_either_way():
             with store._backend.reader() as reader:
                 root = bytes.fromhex(store.session().checkpoint().root)
                 assert hash_chunk(reader.chunks([ChunkHash(root)])[ChunkHash(root)]) == root
-
-
-def test_a_chunk_that_went_meanwhile_is_packed_again_as_it_is():
-    gone = chunk(b"words " * 500)
-    (packed,) = pack([gone], (), RecentChunks(), {gone.hash}, compress=False)
-    assert [packed.data] == [None]
-    packed.codec = -1
-
-    packed.make_whole()
-
-    assert (packed.codec, packed.data) == (RAW, gone.data)
-
-
-def test_a_chunk_that_waited_compressed_is_stored_as_it_is():
-    plain = b"words " * 500
-    waiting = SqueezedChunk(hash_chunk(plain), plain, None)
-    assert waiting.codec != RAW
-
-    (packed,) = pack([waiting], (), RecentChunks(), (), compress=False)
-
-    assert (packed.codec, packed.data, packed.size_bytes) == (RAW, plain, len(plain))
 
 
 @pytest.mark.parametrize("value", [None, 1, 0, "no"])

@@ -8,10 +8,9 @@ from textwrap import dedent
 import pytest
 
 import holdfast
-from holdfast.cli._drawing import ASCII, UNICODE, Signs, columns_of, draw, side_by_side
+from holdfast.cli.graph import ASCII, UNICODE, Signs, draw
 from holdfast.errors import IntegrityError
-from holdfast.history.lanes import Begins
-from holdfast.history.lineage import Tree, lineage
+from holdfast.history.tree import Begins, Tree, lineage
 from holdfast.storage.records import BranchRow, CheckpointId, SessionRow
 from holdfast.testing.rows import START, checkpoint_id, row
 
@@ -132,33 +131,6 @@ def test_the_branch_in_use_has_the_first_lane_whichever_it_is():
     )
 
 
-def test_where_no_branch_is_in_use_the_older_part_belongs_to_the_line_of_its_name():
-    same(
-        drawing(tree("d: b ;branch=idea\nc: b\nb: a\na:", current="gone", main="c", idea="d")),
-        """
-        ○ d
-        │ ○ c
-        ╰─┤
-          ○ b
-          ○ a
-        """,
-    )
-
-
-def test_two_forks_at_one_checkpoint_meet_in_one_line_of_links():
-    same(
-        drawing(tree("e: b ;branch=x\nd: b ;branch=y\nc: b\nb: a\na:", main="c", x="e", y="d")),
-        """
-          ○ e
-          │ ○ d
-        @ │ │ c
-        ├─┴─╯
-        ○ b
-        ○ a
-        """,
-    )
-
-
 def test_two_forks_at_different_checkpoints_pass_under_each_other():
     same(
         drawing(tree("e: a ;branch=x\nd: b ;branch=y\nc: b\nb: a\na:", main="c", x="e", y="d")),
@@ -189,76 +161,6 @@ def test_a_merge_opens_a_lane_that_is_that_of_the_merged_line():
     )
 
 
-def test_a_merge_of_three_lines():
-    same(
-        drawing(tree("m: c d e\ne: b ;branch=x\nd: b ;branch=y\nc: b\nb:", main="m", x="e", y="d")),
-        """
-        @ m
-        ├─┬─╮
-        │ │ ○ e
-        │ ○ │ d
-        ○ │ │ c
-        ├─┴─╯
-        ○ b
-        """,
-    )
-
-
-def test_a_merge_of_a_line_that_went_on_has_a_lane_of_its_own():
-    same(
-        drawing(tree("e: d ;branch=idea\nm: c d\nd: b ;branch=idea\nc: b\nb:", main="m", idea="e")),
-        """
-          ○ e
-        @ │ m
-        ├─│─╮
-        │ ├─╯
-        │ ○ d
-        ○ │ c
-        ├─╯
-        ○ b
-        """,
-    )
-
-
-def test_the_branch_in_use_can_be_the_one_that_was_merged():
-    same(
-        drawing(tree("m: c d ;branch=x\nd: b\nc: b ;branch=x\nb:", main="d", x="m")),
-        """
-          ○ m
-        ╭─┤
-        @ │ d
-        │ ○ c
-        ├─╯
-        ○ b
-        """,
-    )
-
-
-def test_two_lines_that_merged_each_other():
-    # m2 merges into main what m1 was made from, and the other way round.
-    same(
-        drawing(
-            tree(
-                "m2: d c ;branch=idea\nm1: c d\nd: b ;branch=idea\nc: b\nb:",
-                main="m1",
-                idea="m2",
-            )
-        ),
-        """
-          ○ m2
-          ├─╮
-        @ │ │ m1
-        ├─│─│─╮
-        │ ├─│─╯
-        │ ○ │ d
-        ├─│─╯
-        ○ │ c
-        ├─╯
-        ○ b
-        """,
-    )
-
-
 def test_a_line_whose_branch_was_deleted_is_there_and_known_by_it():
     shown = tree("e: c ;branch=gone\nd: b\nc: b ;branch=gone\nb: a\na:", main="d")
 
@@ -276,48 +178,6 @@ def test_a_line_whose_branch_was_deleted_is_there_and_known_by_it():
     found = {labels(shown)[node.checkpoint.id]: node for node in shown}
     assert [name for name, node in found.items() if not node.on_branch] == ["e", "c"]
     assert [name for name, node in found.items() if node.tip and not node.on_branch] == ["e"]
-
-
-def test_what_a_merge_took_in_is_on_a_branch_though_its_own_is_gone():
-    shown = tree("m: c d\nd: b ;branch=gone\nc: b\nb:", main="m")
-
-    assert all(node.on_branch for node in shown)
-
-
-def test_removed_checkpoints_are_a_row_of_their_own():
-    same(
-        drawing(tree("d: b ;skipped=3\nc: b ;branch=idea\nb: ;skipped=2", main="d", idea="c")),
-        """
-        @ d
-        ~ removed 3
-        │ ○ c
-        ├─╯
-        ○ b
-        ~ removed 2
-        """,
-    )
-
-
-def test_a_session_that_was_forked_from_another_says_so():
-    same(
-        drawing(tree("b: a\na: -", main="b")),
-        """
-        @ b
-        ○ a
-        ~ elsewhere 0
-        """,
-    )
-
-
-def test_two_roots_never_stand_below_each_other():
-    same(
-        drawing(tree("c:\nb: a\na:", current="gone", main="c", idea="b")),
-        """
-        ○ c
-          ○ b
-          ○ a
-        """,
-    )
 
 
 LONG = "\n".join(f"n{n}: n{n - 1} {';tags=keep' if n == 20 else ''}" for n in range(40, 0, -1)).replace(
@@ -372,23 +232,6 @@ def test_what_is_special_is_not_folded(text, heads):
     assert " n10\n" not in drawing(tree(LONG, main="n40"), fold=2)
 
 
-def test_a_few_rows_are_not_worth_folding():
-    text = "\n".join(f"n{n}: n{n - 1}" for n in range(8, 0, -1)).replace("n1: n0", "n1:")
-
-    assert "folded" not in drawing(tree(text, main="n8"), fold=2)
-    assert "folded 4" in drawing(tree(text, main="n8"), fold=1)
-
-
-def test_what_was_removed_inside_a_folded_run_is_counted():
-    shown = tree(LONG.replace("n30: n29 ", "n30: n29 ;skipped=4"), main="n40")
-
-    folded = [each for each in shown.rows(fold=2) if each.kind == "folded"]
-
-    assert [each.removed for each in folded] == [4, 0]
-    assert "removed" not in drawing(shown, fold=2)
-    assert "~ removed 4" in drawing(shown)
-
-
 def test_a_limit_ends_the_lines_that_go_on():
     same(
         drawing(tree("e: c ;branch=x\nd: b\nc: b ;branch=x", more=True, main="d", x="e")),
@@ -402,18 +245,6 @@ def test_a_limit_ends_the_lines_that_go_on():
     )
 
 
-def test_lines_that_a_limit_cuts_apart_go_on_apart():
-    same(
-        drawing(tree("e: b ;branch=x\nd: a", more=True, main="d", x="e")),
-        """
-          ○ e
-        @ │ d
-        │ ~ older 0
-        ~ older 0
-        """,
-    )
-
-
 def test_a_link_that_leads_nowhere_is_damage():
     with pytest.raises(IntegrityError, match="is not in the store"):
         tree("b: a", main="b")
@@ -422,12 +253,6 @@ def test_a_link_that_leads_nowhere_is_damage():
     with pytest.raises(IntegrityError, match="does not come before it"):
         tree("c:\nb: a c\na:", main="b")
     tree("b: a", main="b", more=True)
-
-
-def test_further_parents_that_were_removed_are_left_out():
-    shown = tree("m: b gone a a b\nb: a\na:", main="m")
-
-    assert [labels(shown)[each] for each in shown.nodes[0].parents] == ["b", "a"]
 
 
 def test_the_record_is_plain_data():
@@ -497,22 +322,3 @@ def test_a_session_without_checkpoints_has_an_empty_tree(store):
     empty = store.session("nothing").tree()
 
     assert (list(empty), empty.roots, empty.rows(), empty.more) == ([], (), [], False)
-
-
-def test_ten_thousand_checkpoints_of_many_lines_have_few_edges():
-    lines = [f"n{n}: n{n - 1 - n % 5} ;branch=b{n % 5}" for n in range(10_000, 5, -1)]
-    lines += [f"n{n}: n{n - 1}" for n in range(5, 1, -1)] + ["n1:"]
-
-    rows = tree("\n".join(lines), main="n10000").rows()
-
-    widest = 1 + max(each.lane for each in rows)
-    assert sum(len(each.edges) for each in rows) <= len(rows) * (widest + 1)
-    assert widest <= 12
-
-
-def test_columns_stand_side_by_side_and_are_not_used_again_at_once():
-    placed = columns_of(["x", "main", "x", "y", "main", "z"], "main")
-
-    drawn = [side_by_side(lane, going, "○", UNICODE) for lane, going in placed]
-
-    assert drawn == ["  ○", "○ │", "│ ○", "│   ○", "○", "  ○"]

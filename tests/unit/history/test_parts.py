@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from holdfast import IntegrityError, InvalidInputError
 from holdfast.history import jsontext
-from holdfast.history.identity import checkpoint_id
+from holdfast.history.checkpoint import checkpoint_id
 from holdfast.history.oplog import check_chain, operation
 from holdfast.history.refs import parse
 from holdfast.storage.records import CheckpointId, CheckpointRow, ChunkHash, SessionRow

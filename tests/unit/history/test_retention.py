@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -219,26 +217,6 @@ def test_pins_tips_and_fork_points_stay_whatever_the_caps_say():
     }
 
 
-def test_a_line_that_ends_in_no_branch_makes_no_fork_point():
-    rows = line(*hours(5, 4, 3))
-    dead = row("dead", seq=4, position=4, created_at=0, prev=rows[0].id, trigger="auto:tick")
-
-    assert list(kept([*rows, dead], Keep(at_most=1), tip(rows[2]))) == [4, 3]
-    assert list(kept([*rows, dead], Keep(within="1m"), tip(rows[2]))) == [3]
-    assert kept([*rows, dead], Keep(within="1m"), tip(rows[2]), tip(dead, "alive"))[1] == (
-        "branches part here",
-    )
-
-
-def test_a_tip_from_which_another_branch_goes_on_is_both():
-    rows = line(*hours(5, 4, 3))
-
-    assert kept(rows, Keep(within="1m"), tip(rows[1]), tip(rows[1], "too"), tip(rows[2], "on")) == {
-        3: ("tip of on",),
-        2: ("tip of main", "tip of too", "branches part here"),
-    }
-
-
 def test_an_old_pin_takes_no_place_from_a_newer_checkpoint():
     rows = [each._replace(pinned=each.seq < 4) for each in line(*hours(6, 5, 4, 3, 2, 1))]
 
@@ -349,31 +327,6 @@ def test_a_value_that_cannot_be_used_is_refused_with_a_hint(wrong, hint):
     assert hint in caught.value.hint
 
 
-@pytest.mark.parametrize(
-    ("given", "canonical"),
-    [
-        ("90s", "90s"), ("60s", "1m"), ("90m", "90m"), ("60m", "1h"), ("48h", "2d"), ("1w", "7d"), ("007d", "7d"),
-        (timedelta(hours=1), "1h"), (timedelta(days=2, seconds=1), "172801s"),
-    ],
-)  # fmt: skip
-def test_equal_spans_are_equal_policies(given, canonical):
-    assert Keep(within=given).within == canonical
-    assert Keep(within=given) == Keep(within=canonical)
-    assert hash(Keep(within=given)) == hash(Keep(within=canonical))
-
-
-def test_a_keep_reads_well_as_text():
-    keep = Keep(last=100, days=7, hourly="all", manual=True, tags=["golden", "b"], per="agent")
-
-    assert str(Keep(last=100, days=7)) == "last=100 days=7 per=session"
-    assert str(keep) == "last=100 hourly=all days=7 manual tags=b,golden per=agent"
-    assert str(Keep(tags=["a per=agent"])) == "tags='a per=agent' per=session"
-    assert repr(keep) == (
-        "Keep(last=100, hourly='all', days=7, manual=True, tags=['b', 'golden'], per='agent')"
-    )
-    assert repr(Keep(within="1h", at_most=3)) == "Keep(within='1h', at_most=3)"
-
-
 def test_a_keep_goes_through_json_and_copy():
     keep = Keep(last=3, within="1h", tags=["a"], significant=True, max_age_days=2, per="branch")
 
@@ -392,13 +345,6 @@ def test_a_keep_cannot_be_changed():
     assert keep.last == 3
     assert keep != Keep(last=4)
     assert keep != "last=3 per=session"
-
-
-def test_importing_keep_loads_nothing_heavy():
-    program = "import sys; from holdfast import Keep; print({'dataclasses', 'difflib', 'asyncio'} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-
-    assert done.stdout == "set()\n"
 
 
 def after(rows, edits):
@@ -426,13 +372,6 @@ def test_history_closes_over_what_goes():
         (None, 3, 8),
         (None, 4, 0),
     ]
-
-
-def test_rows_that_do_not_change_are_not_edited():
-    rows = line(*hours(3, 2, 1))
-
-    assert [each.seq for each, _ in remove(rows, (), {rows[1].id}, number=1).edits] == [2, 3]
-    assert remove(rows, (), (), number=1).edits == []
 
 
 def test_tips_that_go_move_back_and_branches_without_a_checkpoint_end():

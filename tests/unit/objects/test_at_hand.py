@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections import OrderedDict
-from collections.abc import Iterator
-from contextlib import suppress
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.memory import peak
 
 from holdfast import ErrorCode, IntegrityError
-from holdfast.objects.at_hand import _BESIDE, KEPT_BYTES, TRUSTED_SECONDS, ChunksAtHand
+from holdfast.objects.at_hand import _BESIDE, TRUSTED_SECONDS, ChunksAtHand
 from holdfast.objects.hashing import hash_chunk
-from holdfast.objects.verified import checked, fetch, read_chunk, read_chunks
+from holdfast.objects.verified import read_chunk, read_chunks
 from holdfast.storage.records import ChunkHash
 
 
@@ -50,13 +46,6 @@ def test_what_was_read_is_not_read_again():
     assert (len(found), three in found, found.get(two)) == (2, True, None)
 
 
-def test_what_is_asked_for_and_not_looked_at_is_not_kept():
-    place, at_hand = Place(b"one"), ChunksAtHand()
-    for _ in range(2):
-        at_hand.begin().through(place.read)(place.names)
-    assert len(place.asked) == 2
-
-
 def test_damage_is_not_kept_and_what_is_mended_is_read():
     place, at_hand = Place(b"whole"), ChunksAtHand()
     (name,) = place.names
@@ -77,19 +66,6 @@ def test_damage_is_not_kept_and_what_is_mended_is_read():
     at_hand.clear()
     with pytest.raises(IntegrityError):
         read_chunk(name, at_hand.begin().through(place.read))
-
-
-def test_many_are_fetched_at_once_and_one_that_is_damaged_spoils_no_other():
-    place, at_hand = Place(b"one", b"two", b"three"), ChunksAtHand()
-    one, two, three = place.names
-    place.chunks[two] = b"wrong"
-    fetch([one, two, three, one], at_hand.begin().through(place.read))
-    assert place.asked == [[one, two, three]]
-    read = at_hand.begin().through(place.read)
-    assert (read_chunk(one, read), read_chunk(three, read)) == (b"one", b"three")
-    assert len(place.asked) == 1
-    with pytest.raises(IntegrityError):
-        read_chunk(two, read)
 
 
 def test_what_was_used_last_stays():
@@ -126,77 +102,6 @@ def test_it_never_holds_more_than_it_may_and_gives_what_is_there(reads: list[tup
         assert name in held(at_hand) or size + _BESIDE > most
 
 
-# The table of their places is made anew in steps: just after one it has the most room that nobody uses.
-@pytest.mark.parametrize("most", [32 << 15, 44 << 15, 56 << 15])
-def test_what_is_kept_of_tiny_chunks_is_as_much_as_is_said(most: int):
-    contents = [n.to_bytes(4, "big") for n in range(30_000)]
-    place, at_hand = Place(*contents), ChunksAtHand(most)
-    names = place.names
-
-    def fill(_: int) -> None:
-        at_hand.clear()
-        read = at_hand.begin().through(
-            lambda names: {name: bytes(bytearray(place.chunks[name])) for name in names}
-        )
-        for name in names:
-            read_chunk(ChunkHash(bytes(bytearray(name))), read)
-
-    assert peak(fill, below=1.25 * most) < 1.25 * most
-    assert len(held(at_hand)) == most // (4 + _BESIDE)
-
-
-def test_one_that_is_too_large_takes_the_place_of_no_other():
-    small, large = Place(*[bytes([n]) * 100 for n in range(5)]), Place(b"x" * 10_000)
-    at_hand = ChunksAtHand(10 * (100 + _BESIDE))
-    for place in (small, large):
-        assert read_chunks(place.names, at_hand.begin().through(place.read)) == place.chunks
-    assert held(at_hand) == small.chunks
-
-
-def test_one_that_goes_while_it_is_looked_for_is_given_all_the_same():
-    place = Place(b"a" * 100, b"b" * 100)
-    one, other = place.names
-    kept = ChunksAtHand(100 + _BESIDE).begin()
-    kept.keep(one, place.chunks[one])
-
-    def names() -> Iterator[ChunkHash]:
-        yield one
-        # As another thread may, between the look and the lock.
-        kept.keep(other, place.chunks[other])
-
-    assert kept.among(names()) == {one: place.chunks[one]}
-    assert kept.among([one, other]) == {other: place.chunks[other]}
-
-
-@pytest.mark.parametrize("at", ["__setitem__", "popitem"])
-def test_who_is_interrupted_leaves_less_room_than_there_is_and_never_more(at: str):
-    place, most = Place(*[bytes([n]) * 100 for n in range(9)]), 3 * (100 + _BESIDE)
-    kept = ChunksAtHand(most).begin()
-
-    def interrupted(*args: Any, **options: Any) -> None:
-        getattr(OrderedDict, at)(*args, **options)
-        raise KeyboardInterrupt
-
-    kept._chunks = type("Interrupted", (OrderedDict,), {at: interrupted})()
-    for name, data in place.chunks.items():
-        with suppress(KeyboardInterrupt):
-            kept.keep(name, data)
-        assert sum(_BESIDE + len(each) for each in kept._chunks.values()) <= most - kept._left
-    # Whoever comes next.
-    kept._chunks, others = OrderedDict(kept._chunks), Place(*[bytes([n]) * 100 for n in range(10, 19)])
-    assert read_chunks(others.names, kept.through(others.read)) == others.chunks
-    assert len(kept._chunks) <= 3
-
-
-def test_two_who_bring_the_same_chunk_count_it_once():
-    place, at_hand = Place(b"one"), ChunksAtHand()
-    (name,) = place.names
-    both = [at_hand.begin().through(place.read)([name]) for _ in range(2)]
-    for found in both:
-        assert checked(name, found) == b"one"
-    assert at_hand._kept._left == KEPT_BYTES - 3 - _BESIDE
-
-
 def test_what_a_read_under_way_brings_is_not_kept_once_it_was_emptied():
     place, at_hand = Place(b"secret"), ChunksAtHand()
     (name,) = place.names
@@ -207,16 +112,6 @@ def test_what_a_read_under_way_brings_is_not_kept_once_it_was_emptied():
         return found
 
     assert read_chunk(name, at_hand.begin().through(emptied_meanwhile)) == b"secret"
-    assert held(at_hand) == {}
-
-
-def test_nor_is_what_it_goes_on_to_read_then():
-    place, at_hand = Place(b"index", b"secret"), ChunksAtHand()
-    index, secret = place.names
-    read = at_hand.begin().through(place.read)
-    assert read_chunk(index, read) == b"index"
-    at_hand.clear()
-    assert read_chunk(secret, read) == b"secret"
     assert held(at_hand) == {}
 
 
@@ -245,29 +140,6 @@ def test_what_nobody_asks_for_again_is_let_go_in_time(monkeypatch):
     monkeypatch.setattr("holdfast.objects.at_hand.time.monotonic", lambda: TRUSTED_SECONDS + 1)
     at_hand.let_go()
     assert held(at_hand) == {}
-
-
-def test_nobody_waits_for_somebody_who_is_at_it():
-    place, at_hand = Place(b"one", b"two"), ChunksAtHand()
-    one, two = place.names
-    read_chunk(one, at_hand.begin().through(place.read))
-    # As a fork leaves it, when another thread was just keeping something.
-    assert at_hand._kept._changing.acquire()
-    assert read_chunk(one, at_hand.begin().through(place.read)) == b"one"
-    assert place.asked == [[one]]
-    for _ in range(2):
-        assert read_chunk(two, at_hand.begin().through(place.read)) == b"two"
-    assert place.asked == [[one], [two], [two]]
-    at_hand.clear()
-    read_chunk(two, at_hand.begin().through(place.read))
-    assert list(held(at_hand)) == [two]
-
-
-def test_one_that_keeps_nothing_has_another_for_who_needs_one():
-    at_hand = ChunksAtHand()
-    assert at_hand.or_own() is at_hand
-    nothing = ChunksAtHand(0)
-    assert nothing.or_own() is not nothing
 
 
 def test_threads_share_it():

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from holdfast import ErrorCode, IntegrityError
 from holdfast.objects import compression
-from holdfast.objects.compression import LZ4, RAW, ZSTD, compress, compress_for_reading, expand
+from holdfast.objects.compression import LZ4, RAW, ZSTD, compress_for_reading, expand
 
 
 def damaged(codec: int, data: bytes, size: int) -> IntegrityError:
@@ -54,64 +54,6 @@ def test_what_does_not_get_smaller_stays_raw():
     for data in (b"", b"x" * 10, os.urandom(1000), os.urandom(5000)):
         for quickly in (False, True):
             assert compress_for_reading(data, quickly=quickly) == (RAW, data)
-
-
-def test_text_gets_smaller():
-    data = b'{"role": "user", "content": "hello"}' * 100
-    codec, packed = compress_for_reading(data)
-    assert codec == ZSTD
-    assert len(packed) < len(data) / 10
-
-
-def test_what_is_read_most_is_packed_to_be_expanded_fast():
-    assert compress_for_reading(words(4095))[0] == ZSTD
-    assert compress_for_reading(words(4096))[0] == LZ4
-    codec, packed = compress_for_reading(words(16_384), quickly=True)
-    assert codec == LZ4
-    assert len(packed) > len(compress_for_reading(words(16_384))[1])
-
-
-def test_what_changes_again_and_again_is_packed_small():
-    assert compress(words(16_384))[0] == ZSTD
-    assert len(compress(words(16_384))[1]) < len(compress_for_reading(words(16_384))[1])
-
-
-def test_a_large_chunk_that_was_packed_with_zstd_is_read():
-    data = words(16_384)
-    assert expand(ZSTD, zstandard.ZstdCompressor().compress(data), len(data)) == data
-
-
-def test_where_zstd_makes_far_less_of_it_room_counts_more():
-    chosen = random.Random(1)
-    image = base64.b64encode(chosen.randbytes(12_000))
-    digits = "".join([f"{chosen.randrange(10**9)}," for _ in range(1600)]).encode()
-    floats = str([chosen.random() for _ in range(700)]).encode()
-    records = str([{"id": n, "value": n * 7 % 1000, "tags": ["a", "b"]} for n in range(300)]).encode()
-    for data, most in ((image, 0.77), (digits, 0.5), (floats, 0.5), (records, 0.2)):
-        for quickly in (False, True):
-            codec, packed = compress_for_reading(data, quickly=quickly)
-            assert codec == ZSTD
-            assert len(packed) < most * len(data)
-
-
-def test_a_chunk_whose_rest_is_of_another_kind_than_its_beginning_is_not_kept_as_lz4():
-    data = words(5000) + base64.b64encode(random.Random(1).randbytes(30_000))
-    codec, packed = compress_for_reading(data)
-    assert codec == ZSTD
-    assert len(packed) < 0.77 * len(data)
-
-
-def test_what_has_nothing_that_comes_again_is_not_searched_for_it_at_length(monkeypatch):
-    usual, searched = compression._pack_lz4, []
-
-    def noted(data, *, quickly):
-        searched.append((len(data), quickly))
-        return usual(data, quickly=quickly)
-
-    monkeypatch.setattr(compression, "_pack_lz4", noted)
-    for data in (os.urandom(50_000), base64.b64encode(os.urandom(50_000))):
-        assert compress_for_reading(data)[0] in (RAW, ZSTD)
-    assert searched == [(4096, True)] * 2
 
 
 @given(st.binary(max_size=200), st.integers(0, 400))
@@ -151,13 +93,6 @@ def test_a_wrong_size_is_damage():
             damaged(RAW, data, size)
 
 
-def test_bytes_after_the_frame_are_damage():
-    for data in (b"abc" * 100, words(5000)):
-        codec, packed = compress_for_reading(data)
-        damaged(codec, packed + b"x", len(data))
-        damaged(codec, packed + packed, 2 * len(data))
-
-
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_a_frame_that_unfolds_to_more_than_was_stored_is_damage_and_takes_no_memory():
     size = 1 << 30
@@ -166,12 +101,6 @@ def test_a_frame_that_unfolds_to_more_than_was_stored_is_damage_and_takes_no_mem
     assert len(bomb) < 100_000
     with little_memory():
         damaged(ZSTD, bomb, 1000)
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-def test_a_few_bytes_that_say_they_were_many_take_no_memory():
-    with little_memory():
-        damaged(LZ4, b"\x1f" + b"\xff" * 300, compression.MAX_CHUNK_BYTES)
 
 
 @contextmanager
@@ -183,11 +112,6 @@ def little_memory():
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_AS, limits)
-
-
-def test_a_frame_that_hides_its_size_is_damage():
-    silent = zstandard.ZstdCompressor(write_content_size=False).compress(b"\0" * (1 << 20))
-    damaged(ZSTD, silent, 1 << 20)
 
 
 def test_a_frame_that_lies_about_its_size_is_damage():

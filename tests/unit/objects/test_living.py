@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import heapq
-import inspect
 import re
-import sys
 from random import Random
 from typing import Any
 
@@ -100,66 +98,6 @@ def test_an_edit_in_the_middle_costs_the_run_it_lies_in(large):
     large.check(encoding, read=False)
 
 
-def test_a_front_trim_costs_a_few_runs(large):
-    del large.document["messages"][:40]
-    encoding = large.save()
-
-    assert encoding.values_encoded <= 16 * RUN / 100
-    assert len(encoding.state.chunks) <= 20
-    large.check(encoding, read=False)
-
-
-def test_a_trim_by_assigning_what_is_left_costs_no_more(large):
-    large.document["messages"][:] = large.document["messages"][40:]
-    assert large.tree.changes() == [Change("remove", ("messages", 0), 40)]
-    encoding = large.save()
-
-    assert encoding.values_encoded <= 16 * RUN / 100
-    large.check(encoding, read=False)
-
-
-def test_a_run_names_the_run_that_it_replaces(large):
-    before = {entry.hash for entry in large.document["messages"]._node.levels[0].entries}
-    root = large.tree.encode().state.root
-    large.document["messages"][30_000] = "a new one"
-    chunks = large.save().state.chunks
-
-    assert chunks[0].base in before
-    assert chunks[-1].base == root
-
-
-def calls_of(work: Any) -> int:
-    """How many calls a piece of work makes, those into C included."""
-    calls = 0
-
-    def count(_frame: Any, event: str, _argument: Any) -> None:
-        nonlocal calls
-        calls += event in ("call", "c_call")
-
-    sys.setprofile(count)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-    return calls
-
-
-def test_an_append_does_not_take_longer_the_more_there_is(large):
-    small = Saved(state(500))
-    costs = []
-    for each in (small, large):
-        each.save()
-
-        def append(each: Saved = each) -> None:
-            each.document["messages"].append({"role": "user", "content": ["x"]})
-            each.document["context"]["key 3"] += "!"
-            each.tree.confirm(each.tree.encode())
-
-        # How full the open run is differs; the middle of several does not.
-        costs.append(sorted(calls_of(append) for _ in range(15))[7])
-    assert costs[1] < 2 * costs[0] + 100
-
-
 def test_a_list_that_is_filled_item_by_item_ends_with_the_same_tree():
     saved = Saved({"log": []})
     random = Random(3)
@@ -171,47 +109,6 @@ def test_a_list_that_is_filled_item_by_item_ends_with_the_same_tree():
     saved.check(encoding)
 
 
-def test_a_long_text_is_cut_once():
-    saved = Saved({"text": "".join(Random(1).choices("abc \n", k=1_000_000)), "log": []})
-    for number in range(3):
-        saved.document["log"].append(number)
-        encoding = saved.save()
-        assert len(encoding.state.chunks) == 1
-        assert encoding.values_encoded <= 3
-    saved.check(encoding)
-
-
-def test_a_long_text_in_a_full_run_is_not_cut_again():
-    texts = ["".join(Random(seed).choices("abc \n", k=50_000)) for seed in range(30)]
-    saved = Saved([text for pair in zip(texts, range(30), strict=True) for text in pair])
-    saved.document[1] = "changed"
-    encoding = saved.save()
-
-    assert sum(len(chunk.data) for chunk in encoding.state.chunks) < 10 * RUN
-    saved.check(encoding)
-
-
-@pytest.mark.parametrize(
-    "odd",
-    [
-        lambda number: "long" * 5_000 + str(number),
-        lambda number: ["item " * 10] * 500 + [number],
-        lambda number: {number},
-        lambda number: bytearray(b"%d" % number),
-        lambda number: {number: "no text"},
-        lambda number: (number, "\udc80"),
-    ],
-)
-@pytest.mark.parametrize("make", [list, lambda items: {f"key {n}": item for n, item in enumerate(items)}])
-def test_a_run_of_values_of_every_kind_is_encoded_again_as_it_was(odd, make):
-    items = [odd(number) if number % 3 else "x" * 40 for number in range(250)]
-    saved = Saved(make(items))
-    places = list(saved.document) if isinstance(saved.document, dict) else range(250)
-    for place in (249, 120, 121, 7, 3):
-        saved.document[places[place]] = "another"
-        saved.check(saved.save())
-
-
 def test_a_value_that_cannot_be_tracked_is_saved_when_it_changed_and_only_then():
     saved = Saved({"sets": [{number} for number in range(10_000)], "plain": ["x" * 50] * 5_000})
     assert saved.save().state.chunks == ()
@@ -220,40 +117,6 @@ def test_a_value_that_cannot_be_tracked_is_saved_when_it_changed_and_only_then()
 
     assert 1 <= len(encoding.state.chunks) <= 8
     assert saved.tree.changes() == []
-    saved.check(encoding)
-
-
-def test_a_large_value_that_cannot_be_tracked_is_not_written_again():
-    saved = Saved({"set": {f"member {number}" for number in range(5_000)}, "n": 0})
-    saved.document["n"] = 1
-    encoding = saved.save()
-
-    assert len(encoding.state.chunks) == 1
-    saved.document["set"].add("one more")
-    encoding = saved.save()
-    assert 1 < len(encoding.state.chunks) < 8
-    saved.check(encoding)
-
-
-def test_what_is_no_longer_volatile_is_not_encoded_again():
-    saved = Saved({"log": [{"n": number} for number in range(5_000)]})
-    saved.document["log"][100]["tags"] = {1}
-    saved.save()
-    assert saved.save().values_encoded > 100
-    del saved.document["log"][100]["tags"]
-    saved.check(saved.save())
-
-    assert saved.save().values_encoded == 0
-
-
-def test_one_dict_with_odd_keys_costs_itself_alone():
-    saved = Saved({"odd": dict.fromkeys(range(3000), "x" * 20), "log": list(range(30_000))})
-    saved.document["log"].append(1)
-    assert len(saved.save().state.chunks) == 1
-    saved.document["odd"][7] = "changed"
-    encoding = saved.save()
-
-    assert len(encoding.state.chunks) < 6
     saved.check(encoding)
 
 
@@ -329,110 +192,6 @@ def test_a_value_that_cannot_be_saved_is_named_and_costs_nothing_but_itself():
     saved.check(encoding)
 
 
-def test_an_interrupt_in_the_middle_of_encoding_loses_nothing():
-    class Interrupting:
-        due = False
-
-    def encode(_: Any) -> int:
-        if Interrupting.due:
-            raise KeyboardInterrupt
-        return 1
-
-    types = TypeRegistry()
-    types.register(Interrupting, encode=encode, decode=lambda _: Interrupting())
-    saved = Saved({"a": ["x"] * 9_000, "b": [1] * 9_000, "c": ["y"] * 9_000}, types)
-    saved.document["b"].append(Interrupting())
-    saved.document["a"][10] = saved.document["c"][10] = "new"
-    Interrupting.due = True
-    with pytest.raises(KeyboardInterrupt):
-        saved.tree.encode()
-    Interrupting.due = False
-    encoding = saved.save()
-
-    assert encoding.state.root == encode_state(plain_copy(saved.document), types).root
-
-
-def test_an_encode_function_that_never_says_the_same_twice_is_still_saved():
-    class Odd:
-        count = 0
-
-    def encode(_: Odd) -> int:
-        Odd.count += 1
-        return Odd.count
-
-    types = TypeRegistry()
-    types.register(Odd, encode=encode, decode=lambda number: number)
-    document = tracked_copy([Odd() for _ in range(20_000)])
-    encoding = LivingTree(document, types).encode()
-    store = {chunk.hash: chunk.data for chunk in encoding.state.chunks}
-    loaded = decode_state(encoding.state.root, lambda names: {name: store[name] for name in names}, types)
-
-    assert len(loaded) == 20_000
-
-
-def test_a_stack_that_is_nearly_full_is_enough_or_is_named():
-    value: Any = "x" * LIMIT * 2
-    for _ in range(30):
-        value = {"deeper": value, "text": "y" * LIMIT}
-    saved = Saved({"top": value})
-
-    def encode(levels: int) -> DocumentEncoding:
-        return saved.tree.encode() if levels == 0 else encode(levels - 1)
-
-    outcomes = []
-    for left in range(5, 400, 5):
-        saved.document["top"]["deeper"]["deeper"]["left"] = left
-        try:
-            encoding = encode(sys.getrecursionlimit() - left - len(inspect.stack()))
-        except RecursionError:
-            # Not even the call was possible.
-            outcomes.append("no call")
-        except InvalidInputError as error:
-            outcomes.append(str(error.code))
-        else:
-            saved.keep(encoding)
-            assert identical(saved.load(encoding), plain_copy(saved.document))
-            outcomes.append("saved")
-    assert set(outcomes) <= {"no call", "value-too-deep", "saved"}
-    assert outcomes[-1] == "saved"
-    saved.tree.forget()
-    saved.check(saved.save())
-
-
-def test_a_document_may_be_as_deep_as_a_state():
-    value: list[Any] = ["bottom"]
-    for _ in range(9_000):
-        value = [value]
-    saved = Saved([value, "y" * LIMIT])
-    deepest = saved.document
-    while isinstance(deepest[0], list):
-        deepest = deepest[0]
-    deepest.append("new")
-    (change,) = saved.tree.changes()
-    assert (len(change.path), change.path[-1]) == (9_002, 1)
-    encoding = saved.save()
-
-    assert encoding.state.root == encode_state(plain_copy(saved.document), GLOBAL).root
-    assert identical(saved.load(encoding), plain_copy(saved.document))
-    deepest.append(object())
-    with pytest.raises(InvalidInputError):
-        saved.tree.encode()
-    for _ in range(2_000):
-        deepest[:] = [[*deepest[:1]]]
-        deepest = deepest[0]
-    with pytest.raises(InvalidInputError) as caught:
-        saved.tree.encode()
-    assert caught.value.code == "value-too-deep"
-
-
-def test_removing_every_second_of_many_items_is_one_change():
-    saved = Saved([f"item {number}" for number in range(50_000)])
-    del saved.document[1::2]
-
-    assert len(saved.tree.changes()) <= 2
-    saved.check(saved.save())
-
-
 BEHIND_THE_BACK = {
     "heapq": (lambda d: heapq.heappush(d["queue"], 0), "state['queue']", None),
     "the end of a list": (lambda d: list.append(d["messages"], "x"), "state['messages']", 3_000),
@@ -477,30 +236,3 @@ def test_what_changes_behind_its_back_is_found_by_a_check_and_then_saved(name):
     # Whatever got in is tracked from now on.
     saved.document["queue"].append({})
     saved.check(saved.save())
-
-
-def test_a_check_of_a_document_that_noticed_everything_passes():
-    saved = Saved(state(3_000))
-    saved.document["messages"].sort(key=lambda each: each["content"])
-    saved.tree.check(saved.tree.encode())
-
-
-def test_plain_containers_that_got_in_behind_its_back_are_tracked_once_they_were_encoded():
-    saved = Saved(["x" * 500] * 100)
-    list.append(saved.document, {"plain": ["list"]})
-    saved.document.append("y")
-    saved.check(saved.save())
-    saved.document[100]["plain"].append("tracked")
-
-    assert saved.tree.changes() == [Change("add", (100, "plain", 1))]
-    saved.check(saved.save())
-
-
-def test_a_state_that_was_cut_by_other_rules_is_written_anew():
-    value = state(1_000)
-    saved = Saved(value)
-    other = LivingTree(tracked_copy(value), GLOBAL, encode_state({"another": 1}, GLOBAL).root)
-
-    assert other.changes() == [Change("replace", ())]
-    assert other.encode().state.root == encode_state(value, GLOBAL).root
-    assert len(other.encode().state.chunks) == len(saved.store)

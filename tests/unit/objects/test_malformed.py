@@ -10,7 +10,7 @@ import ormsgpack
 import pytest
 
 from holdfast import ErrorCode, InvalidInputError, StateError
-from holdfast.objects import packing, wire
+from holdfast.objects import wire
 from holdfast.objects.codec import decode_value, encode_value
 from holdfast.objects.reading import Reader
 from holdfast.objects.registry import TypeRegistry
@@ -163,12 +163,3 @@ def test_a_path_of_the_other_system_comes_back_as_its_pure_kind():
     value = decode_value(plain(wire.PATH, b"\x03C:\\work\\a.txt"), TYPES)
     assert type(value) is PureWindowsPath
     assert value.name == "a.txt"
-
-
-def test_ormsgpack_gives_up_at_the_depth_that_the_fast_way_counts_on():
-    value: Any = 1
-    for _ in range(packing._NATIVE_DEPTH):
-        value = [value]
-    ormsgpack.packb(value)
-    with pytest.raises(TypeError, match="Recursion limit"):
-        ormsgpack.packb([value])

@@ -55,11 +55,6 @@ def test_every_version_comes_back_with_those_before_it():
         assert unfold(made[:count]) == plain[count - 1]
 
 
-def test_a_version_takes_about_what_is_new_in_it():
-    made = streamed(grown(20))
-    assert max(len(blocks) for blocks, _ in made[1:]) < 300
-
-
 @settings(max_examples=50)
 @given(st.lists(st.tuples(st.binary(min_size=1, max_size=30), st.integers(1, 40)), min_size=1, max_size=8))
 def test_whatever_the_versions_are_those_that_are_taken_come_back(parts):

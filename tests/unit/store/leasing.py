@@ -8,7 +8,7 @@ import time
 import pytest
 
 from holdfast.errors import ConflictError
-from holdfast.store import leases
+from holdfast.store import lease as leases
 
 NAME = "heartbeat:s"
 PATIENCE = 60.0

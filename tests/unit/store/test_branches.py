@@ -41,14 +41,6 @@ def test_work_on_a_fork_does_not_touch_where_it_came_from(session):
     assert [cp.id for cp in session.log()][-1] == base.id
 
 
-def test_forks_are_named_after_the_branch_in_use_and_take_the_next_free_number(session):
-    session.save({})
-    assert [session.fork().branch for _ in range(3)] == ["main-1", "main-2", "main-3"]
-    session.delete_branch("main-2", force=True)
-    assert session.fork().branch == "main-2"
-    assert session.fork("@", "x").fork().branch == "x-1"
-
-
 def test_the_session_of_a_fork_expects_its_first_checkpoint(session, store):
     session.save({"n": 0})
     idea = session.fork("@", "idea")
@@ -145,13 +137,6 @@ def test_a_fork_outlives_the_session_it_came_from(session, store):
     assert copy.checkpoint().prev is None
 
 
-@pytest.mark.parametrize("bad", ["", " x", "a\x00", 5])
-def test_a_fork_into_a_session_that_cannot_be_called_so_is_refused(session, bad):
-    session.save({})
-    with pytest.raises(InvalidInputError):
-        session.fork("@", session=bad)
-
-
 def test_a_ref_that_names_nothing_forks_nothing(session, store):
     with pytest.raises(NotFoundError):
         session.fork()
@@ -179,10 +164,10 @@ def test_switching_goes_on_from_the_head_of_the_other_branch(session, store):
     session.save({"n": 0})
     idea = session.fork("@", "idea")
     tip = idea.save({"n": 1})
-    assert session.switch("idea") == tip
+    assert session.switch("idea", remember=False) == tip
     assert session.branch == "idea"
     assert session.save({"n": 2}).prev == tip.id
-    session.switch("main")
+    session.switch("main", remember=False)
     idea.save({"n": 3}, expect="@")
     assert kinds_of(store) == ["fork"]
     assert current_of(store) == "main"
@@ -207,18 +192,6 @@ def test_a_remembered_switch_is_in_the_store_and_in_the_log_once(session, store)
     assert entries_of(store)[-1].switch == ("main", "idea")
 
 
-def test_switching_to_a_branch_that_is_not_there_names_the_near_one(session):
-    session.save({})
-    session.fork("@", "risky-idea")
-    with pytest.raises(NotFoundError) as caught:
-        session.switch("risky-ides")
-    assert caught.value.code is ErrorCode.BRANCH_MISSING
-    assert caught.value.details["candidates"] == ["risky-idea"]
-    assert "risky-idea" in caught.value.hint
-    assert session.branch == "main"
-    session.save({"n": 1})
-
-
 def test_renaming_takes_everything_along(session, store):
     head = session.save({"n": 0})
     info = session.rename_branch("main", "trunk")
@@ -238,13 +211,6 @@ def test_a_writer_on_the_old_name_notices_a_rename(session, store):
     session.rename_branch("main", "trunk")
     with pytest.raises(ConflictError):
         other.save({"n": 1})
-
-
-def test_renaming_another_branch_leaves_this_session_where_it_is(session, store):
-    session.save({})
-    session.fork("@", "idea")
-    assert not session.rename_branch("idea", "plan").current
-    assert session.branch == current_of(store) == "main"
 
 
 @pytest.mark.parametrize(
@@ -274,15 +240,6 @@ def test_deleting_a_branch_leaves_its_checkpoints(session):
     assert session.fork(tip, "again").load() == {"n": 1}
 
 
-def test_a_branch_that_another_one_leads_past_needs_no_force(session, store):
-    session.save({"n": 0})
-    idea = session.fork("@", "idea")
-    further = idea.fork("@", "further")
-    further.save({"n": 1})
-    session.delete_branch("idea")
-    assert [each.name for each in session.branches()] == ["further", "main"]
-
-
 @pytest.mark.parametrize(
     ("name", "why"),
     [
@@ -297,8 +254,8 @@ def test_a_branch_in_use_or_that_alone_leads_to_its_tip_needs_force(session, nam
     session.fork("@", "plan")
     # Other branches lead to the tips of main and plan too; this session is on main, and people are on plan.
     session.fork("plan", "further")
-    session.switch("plan", remember=True)
-    session.switch("main")
+    session.switch("plan")
+    session.switch("main", remember=False)
     with pytest.raises(InvalidInputError, match=why) as caught:
         session.delete_branch(name)
     assert caught.value.code is ErrorCode.PROTECTED
@@ -379,12 +336,3 @@ def test_clear_needs_force_where_something_is_pinned(session):
         session.clear()
     assert caught.value.code is ErrorCode.PROTECTED
     assert session.clear(force=True) == 1
-
-
-def test_another_writer_notices_that_all_was_cleared(session, store):
-    session.save({"n": 0})
-    other = store.session("s")
-    other.load()
-    session.clear()
-    with pytest.raises(ConflictError):
-        other.save({"n": 1})

@@ -14,7 +14,7 @@ import holdfast
 from holdfast import BackendError, ConflictError, ErrorCode, InvalidInputError, NotFoundError
 from holdfast.backends.memory import MemoryBackend
 from holdfast.storage.records import Query
-from holdfast.store.collecting import collect_chunks
+from holdfast.store.gc import collect_chunks
 from holdfast.testing.faults import Fault, FaultyBackend, failing, io_failed
 from holdfast.testing.rows import contents
 
@@ -92,14 +92,6 @@ def test_the_states_load_by_the_same_refs_and_the_copy_goes_on_alone(store):
     again.undo()
 
 
-def test_no_state_is_read(store):
-    rich(store)
-    counting = FaultyBackend(store._backend)
-    holdfast.Store(counting).copy_session("work", "again")
-    assert (counting.calls["chunks"], counting.calls["present"]) == (0, 0)
-    assert counting.calls["commit"] == 1
-
-
 def test_removed_checkpoints_stay_behind_and_their_children_lead_past_them(store):
     s = store.session("a")
     for n in range(4):
@@ -145,18 +137,6 @@ def test_a_target_with_checkpoints_is_refused_and_left_alone(store):
     assert store.session("there").load() == {"mine": 1}
 
 
-def test_an_emptied_target_is_taken_and_keeps_its_owner(store):
-    store.session("a", agent="scout").save({"n": 1}, key="k")
-    only = store.session("b", agent="other").save({"n": 0}, key="k")
-    store.forget("b", only, clean=False)
-    assert store.copy_session("a", "b") == 1
-    assert store.session("b").load() == {"n": 1}
-    assert store.session("b").checkpoint().key == "k"
-    assert [each.agent for each in store.sessions()] == ["scout", "other"]
-    assert kinds_of(store, "b") == ["forget"]
-    assert store.verify().problems == ()
-
-
 def test_what_cannot_be_copied_is_named(store):
     with pytest.raises(NotFoundError) as missing:
         store.copy_session("none", "b")
@@ -168,13 +148,6 @@ def test_what_cannot_be_copied_is_named(store):
     store.session("a").clear()
     assert store.copy_session("a", "b") == 0
     assert [each.id for each in store.sessions()] == ["a"]
-
-
-def test_a_rehearsal_says_how_many_and_writes_nothing(store):
-    rich(store)
-    before = contents(store._backend)
-    assert store.rehearsal().copy_session("work", "again") == len(rows_of(store, "work"))
-    assert contents(store._backend) == before
 
 
 def test_a_lost_reply_is_settled_and_a_failure_is_not_hidden(store):
@@ -200,46 +173,6 @@ def test_what_is_forgotten_between_reading_and_writing_is_not_copied(store):
     assert racing.calls["commit"] == 2
     assert store.verify().problems == ()
     assert [each.key for each in store.find(session="again", tag="golden")] == []
-
-
-def test_a_whole_session_that_goes_meanwhile_is_not_copied(store):
-    rich(store)
-    racing = FaultyBackend(store._backend, [Fault("commit", before=lambda: store.forget("work") and None)])
-    with pytest.raises(NotFoundError):
-        holdfast.Store(racing).copy_session("work", "again")
-    assert store.sessions() == []
-
-
-def test_a_target_that_appears_meanwhile_is_not_written_to(store):
-    rich(store)
-
-    def begin() -> None:
-        # On a branch that the copy has not, so that no branch is in the way.
-        store.session("again", branch="other").save({"first": True})
-
-    racing = FaultyBackend(store._backend, [Fault("commit", before=begin)])
-    with pytest.raises(ConflictError) as caught:
-        holdfast.Store(racing).copy_session("work", "again")
-    assert caught.value.code is ErrorCode.SESSION_EXISTS
-    assert [row.seq for row in rows_of(store, "again")] == [1]
-
-
-def test_a_collection_that_is_under_way_takes_nothing_from_a_copy(store):
-    """The original goes after it was marked: its chunks are the copy's now, though nothing stamped them."""
-    s = rich(store)
-    states = [s.load(each) for each in s.log("main")]
-
-    def copy_and_forget() -> None:
-        store.copy_session("work", "again")
-        store.forget("work", clean=False)
-
-    racing = FaultyBackend(store._backend, [Fault("sweep", before=copy_and_forget)])
-    collect_chunks(racing)
-    assert racing.calls["sweep"] >= 1
-    again = store.session("again")
-    assert [again.load(each) for each in again.log("main")] == states
-    collect_chunks(store._backend)
-    assert store.verify().problems == ()
 
 
 def test_copies_beside_writers_and_collections_are_whole(store):

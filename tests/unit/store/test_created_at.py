@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -28,21 +27,6 @@ def test_a_checkpoint_has_the_time_that_it_is_given(store):
     assert store.verify().ok
 
 
-@pytest.mark.parametrize(
-    "when",
-    [datetime(1, 1, 1, tzinfo=UTC), datetime(1969, 7, 20, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)],
-)
-def test_any_time_can_be_kept(store, when):
-    saved = store.session("s").save({"n": 1}, created_at=when)
-    assert store.session("s").checkpoint().created_at == saved.created_at == when
-    assert store.verify().ok
-
-
-def test_it_is_the_same_moment_in_every_zone(store):
-    there = WHEN.astimezone(timezone(timedelta(hours=5, minutes=30)))
-    assert store.session("s").save({"n": 1}, created_at=there).created_at == WHEN
-
-
 def test_a_child_is_never_older_than_its_parent(store):
     session = store.session("s")
     session.save({"n": 1}, created_at=WHEN)
@@ -62,12 +46,3 @@ def test_what_is_no_datetime_is_refused(store, wrong: Any):
     assert refused.value.code == "bad-argument"
     assert "created_at" in str(refused.value)
     assert store.sessions() == []
-
-
-def test_async_sessions_take_it_too():
-    async def run() -> None:
-        async with holdfast.aopen("memory:") as store:
-            saved = await store.session("s").save({"n": 1}, created_at=WHEN)
-            assert saved.created_at == WHEN
-
-    asyncio.run(run())

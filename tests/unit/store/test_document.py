@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast import BackendError, ConflictError, Document, InvalidInputError, NotFoundError, StateError
+from holdfast import BackendError, ConflictError, Document, InvalidInputError, StateError
 from holdfast.objects.changes import Change
 from holdfast.testing.faults import Fault, FaultyBackend, failing, io_failed
 from holdfast.testing.values import identical
@@ -101,17 +101,6 @@ def test_a_default_is_copied_and_saved_with_the_first_save(session):
     assert session.document(default={"not": "used"}) == [[], 2]
 
 
-def test_a_document_of_something_that_is_not_there(session):
-    session.save({"n": 1})
-    for ref in ("tag:none", "#9", "@~5"):
-        with pytest.raises(NotFoundError):
-            session.document(ref)
-    document = session.document("tag:none", default={"n": 2})
-    assert document.save().seq == 2
-    with pytest.raises(NotFoundError):
-        session.document("nowhere")
-
-
 @pytest.mark.parametrize("value", ["text", 5, None, (1, 2), {1}, b"bytes"])
 def test_only_dicts_and_lists_can_be_documents(session, value):
     session.save(value)
@@ -142,8 +131,8 @@ def test_a_document_made_from_a_head_that_has_moved_is_a_conflict_and_keeps_its_
     assert store.session("s").load() == {"by": "another"}
 
 
-def test_two_documents_of_one_head_do_not_overwrite_each_other(document, session):
-    other = session.document()
+def test_two_documents_of_one_head_do_not_overwrite_each_other(document, session, store):
+    other = store.session(session.id).document()
     other["context"]["k"] = "other"
     document["context"]["k"] = "mine"
     other.save()
@@ -157,16 +146,33 @@ def test_two_documents_of_one_head_do_not_overwrite_each_other(document, session
     assert session.load()["context"]["k"] == "mine"
 
 
-def test_a_document_expects_what_it_was_made_from_and_not_what_its_session_saw(document, session):
-    session.save({"n": 2})
+def test_a_document_and_its_session_share_one_expectation(document, session, store):
     document["x"] = 1
-    with pytest.raises(ConflictError):
-        document.save()
+    first = document.save()
+    second = session.save({"n": 2})
+    assert second.prev == first.id
+    document["x"] = 2
+    third = document.save()
+    assert third.prev == second.id
+    store.session(session.id).save({"n": 3})
+    for save in (document.save, lambda: session.save({"n": 4})):
+        document["x"] = 3
+        with pytest.raises(ConflictError):
+            save()
+
+
+def test_a_document_of_an_older_checkpoint_goes_on_beside_the_head(document, session):
+    session.save({"n": 2})
     old = session.document("@-")
     assert old == STATE
     with pytest.raises(ConflictError):
         old.save()
-    assert old.save(on_conflict="fork").parents == (session.checkpoint("@-").id,)
+    with pytest.raises(ConflictError):
+        session.save({"n": 3})
+    before = session.checkpoint("@-").id
+    session.document("@-")
+    assert old.save(on_conflict="fork").parents == (before,)
+    assert session.branch == "main-1"
 
 
 def test_expect_and_parent_and_key_are_those_of_a_save(document, session):
@@ -185,15 +191,6 @@ def test_expect_and_parent_and_key_are_those_of_a_save(document, session):
         document.save(status="nonsense")
     with pytest.raises(InvalidInputError):
         document.save(on_conflict="nonsense")
-
-
-def test_a_document_does_not_follow_its_session_nor_the_other_way_round(document, session):
-    document["n"] = 1
-    document.save()
-    with pytest.raises(ConflictError):
-        session.save({"n": 2})
-    session.load()
-    session.save({"n": 2})
 
 
 @pytest.mark.parametrize("reply_lost", [False, True])
@@ -255,17 +252,6 @@ def test_objects_in_a_document_are_saved_when_they_change(backend, clock):
 
     assert store.session("s").load()["plan"] == Plan(["one"])
     assert store.session("s").document()["plan"].steps == ["one"]
-
-
-def test_a_type_that_changed_since_makes_a_document_that_is_saved_whole(backend, clock):
-    holdfast.Store(backend, types=[Plan], clock=clock).session("s").save([Plan(["a"])] * 2000)
-    store = holdfast.Store(backend, clock=clock)
-    document = store.session("s").document()
-    assert document.changes() == []
-    document.pop()
-    document.save(check=True)
-
-    assert len(holdfast.Store(backend, types=[Plan]).session("s").load()) == 1999
 
 
 def test_the_async_document_is_the_same_dict(tmp_path):

@@ -45,19 +45,6 @@ def test_what_builds_on_a_state_that_is_gone_is_refused_and_the_whole_is_taken(s
     assert (saved.seq, saved.root != first.root, session.load()["more"]) == (1, True, 1)
 
 
-def test_a_session_says_which_head_it_has_seen(session, store):
-    assert session.seen is None
-    first = session.save({"n": 1}, key="a")
-    assert session.seen == first.id
-    other = store.session("s")
-    assert other.seen is None
-    other.load()
-    assert other.seen == first.id
-    other.save({"n": 2}, key="b")
-    # A key that was there already is answered with its checkpoint, and the session does not stand on that.
-    assert other.save({"n": 1}, key="a").id == first.id != other.seen
-
-
 def test_the_twin_does_the_same(tmp_path):
     async def use():
         async with holdfast.aopen(tmp_path / "store") as store:
@@ -70,14 +57,6 @@ def test_the_twin_does_the_same(tmp_path):
             return await session.load()
 
     assert asyncio.run(use()) == {"n": [1]}
-
-
-def test_many_that_wait_to_be_written_build_on_what_was_there_when_they_were_encoded(session):
-    base = {"messages": [{"n": n, "text": "x" * 100} for n in range(300)]}
-    session.save(base)
-    waiting = [session.encode(base | {"task": n}) for n in range(150)]
-    saved = [session.save(each) for each in waiting]
-    assert [session.load(each)["task"] for each in (saved[0], saved[-1])] == [0, 149]
 
 
 def test_what_another_session_encoded_is_refused_with_what_to_do(session, store):

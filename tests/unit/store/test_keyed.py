@@ -54,11 +54,6 @@ def test_a_prefix_is_a_range(session):
     assert keys(session.keyed("run-7/", "run-70")) == ["run-7/", "run-7/10", "run-7/2"]
 
 
-def test_a_session_without_keys_or_without_anything_has_none(session, store):
-    session.save({})
-    assert session.keyed() == store.session("nobody").keyed() == []
-
-
 def test_what_was_removed_is_not_among_the_keys_until_it_is_brought_back(session):
     for key in "abc":
         session.save({}, key=key)
@@ -66,14 +61,6 @@ def test_what_was_removed_is_not_among_the_keys_until_it_is_brought_back(session
     assert keys(session.keyed()) == ["a", "c"]
     session.undo()
     assert keys(session.keyed()) == ["a", "b", "c"]
-
-
-def test_looking_by_key_sets_no_expectation(session, store):
-    session.save({}, key="a")
-    other = store.session("s")
-    other.keyed()
-    session.save({}, key="b")
-    assert other.save({}, key="c").seq == 3
 
 
 @pytest.mark.parametrize(
@@ -110,13 +97,6 @@ def test_the_async_twin_gives_the_same(tmp_path):
             return keys(await s.keyed("a", "c", reverse=True, limit=5)), keys(await s.keyed())
 
     assert asyncio.run(main()) == (["b", "a"], ["a", "b", "c"])
-
-
-def test_a_save_under_a_new_key_that_follows_the_last_one_reads_nothing(writer, faulty):
-    for n in range(1, 6):
-        writer.save({"n": n}, key=f"k{n}")
-    assert (faulty.calls["commit"], faulty.calls["reader"]) == (5, 0)
-    assert keys(writer.log()) == ["k5", "k4", "k3", "k2", "k1", "k0"]
 
 
 def test_the_same_key_and_state_again_is_the_one_that_is_there(writer, faulty, store):
@@ -156,22 +136,6 @@ def test_a_key_that_is_there_counts_more_than_a_branch_that_moved(writer, store)
         writer.save({"n": 2}, key="k2")
     assert caught.value.code is ErrorCode.BRANCH_MOVED
     assert writer.save({"n": 2}, key="k2", on_conflict="fork").branch == "main-1"
-
-
-def test_a_key_that_is_there_needs_no_chunks(faulty, clock):
-    """What this writer relies on is gone; the key names the state that it saves, so that nothing has to be written."""
-    gone = ConflictError.chunks_gone(b"x" * 32)
-
-    async def main():
-        session = holdfast.AsyncStore(faulty, clock=clock).session("s")
-        first = await session.save({"n": 0}, key="k0")
-        faulty.plan(Fault("commit", nth=None, before=failing(gone)))
-        assert await session.save({"n": 0}, key="k0") == first
-        with pytest.raises(ConflictError) as caught:
-            await session.save({"n": 1}, key="k1")
-        return caught.value.code
-
-    assert asyncio.run(main()) is ErrorCode.CHUNKS_GONE
 
 
 def test_a_keyed_save_whose_reply_was_lost_is_there_once(writer, faulty):

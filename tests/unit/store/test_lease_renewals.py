@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 
-import anyio
 import pytest
 from tests.unit.store.leasing import NAME, PATIENCE, SHORT, STEADY, Hanging, code_of, often, wait_until
 
@@ -13,7 +12,7 @@ import holdfast
 from holdfast.backends.memory import MemoryBackend
 from holdfast.backends.processes import boot_ticks
 from holdfast.errors import ConflictError, ErrorCode
-from holdfast.store import leases
+from holdfast.store import lease as leases
 from holdfast.testing.faults import Fault, FaultyBackend, failing, io_failed
 
 __all__ = ["often"]
@@ -71,16 +70,6 @@ def test_an_error_that_lasts_longer_than_the_lease_is_a_loss(ticks):
         store.session("s", lease=held).save({"n": 1})
 
 
-@pytest.mark.usefixtures("often")
-def test_a_backend_that_fails_in_a_way_of_its_own_does_not_end_the_renewing():
-    faulty = FaultyBackend(MemoryBackend())
-    store = holdfast.Store(faulty)
-    faulty.plan(Fault("renew", nth=1, before=failing(RuntimeError("a bug"))))
-    with store.lease(NAME, seconds=STEADY) as held:
-        wait_until(lambda: faulty.calls["renew"] > 1 or held.lost)
-        assert held.held
-
-
 @pytest.fixture
 def hanging():
     """A backend whose renewals hang."""
@@ -109,22 +98,6 @@ def test_a_lease_whose_renewal_hangs_is_lost_when_its_time_is_over(hanging, tick
     assert told == [held]
 
 
-def test_who_waits_for_the_loss_is_woken_though_the_renewal_hangs(hanging):
-    faulty, _renewal = hanging
-    held = holdfast.Store(faulty).lease(NAME, seconds=SHORT)
-    found: list[bool] = []
-    waiting = threading.Thread(target=lambda: found.append(held.wait_lost()), daemon=True)
-    waiting.start()
-    waiting.join(PATIENCE)
-    assert found == [True]
-
-    async def main():
-        lease = await holdfast.AsyncStore(faulty).lease("heartbeat:other", seconds=SHORT)
-        assert await lease.wait_lost(PATIENCE)
-
-    anyio.run(main)
-
-
 def test_a_renewal_that_comes_through_after_the_loss_brings_nothing_back_and_is_given_up(hanging, ticks):
     ticks.stand_still()
     faulty, renewal = hanging
@@ -140,29 +113,6 @@ def test_a_renewal_that_comes_through_after_the_loss_brings_nothing_back_and_is_
     wait_until(lambda: told)
     assert (held.lost, held.held, told) == (True, False, [held])
     wait_until(lambda: not any(NAME in each.name for each in threading.enumerate()))
-
-
-@pytest.mark.usefixtures("often")
-def test_a_lease_that_was_given_up_while_its_renewal_hangs_is_not_lost(hanging):
-    faulty, renewal = hanging
-    told: list[holdfast.HeldLease] = []
-    held = holdfast.Store(faulty).lease(NAME, seconds=STEADY, on_lost=told.append)
-    assert renewal.asked.wait(PATIENCE)
-    held.release()
-    assert (held.lost, held.held) == (False, False)
-    assert faulty.lease(NAME) is None
-    renewal.goes_on.set()
-    wait_until(lambda: not any(NAME in each.name for each in threading.enumerate()))
-    assert (told, held.lost, faulty.lease(NAME)) == ([], False, None)
-
-
-def test_one_that_was_given_up_does_not_run_out_later(ticks):
-    ticks.stand_still()
-    held = holdfast.Store(MemoryBackend()).lease(NAME, seconds=SHORT)
-    held.release()
-    ticks.go_on(1.5 * SHORT)
-    time.sleep(1.5 * SHORT)
-    assert (held.lost, held.held) == (False, False)
 
 
 def test_a_claim_that_took_long_is_counted_from_its_beginning():

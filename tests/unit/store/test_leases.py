@@ -7,6 +7,7 @@ import os
 import re
 import threading
 import time
+from functools import partial
 
 import anyio
 import pytest
@@ -18,14 +19,11 @@ from holdfast.backends.processes import boot_ticks, this_process
 from holdfast.errors import (
     ConflictError,
     ErrorCode,
-    HoldfastWarning,
     InvalidInputError,
-    StateError,
-    UnsupportedError,
 )
 from holdfast.history.keep import Keep
 from holdfast.storage.leasing import Holder
-from holdfast.testing.faults import Fault, FaultyBackend, failing, io_failed
+from holdfast.testing.faults import Fault, FaultyBackend
 
 __all__ = ["often"]
 
@@ -102,12 +100,6 @@ def test_a_name_has_a_prefix_and_a_session_id(in_memory, name):
     assert refused.value.code is ErrorCode.BAD_NAME
 
 
-def test_every_session_id_can_have_a_lease(store, backend):
-    for name in ("h:s", "heartbeat:a:b/c d", "run-2:" + "x" * 256, "h:ünï"):
-        with store.lease(name):
-            assert backend.lease(name).name == name
-
-
 @pytest.mark.parametrize("options", [{"seconds": 0}, {"seconds": "30"}, {"seconds": True}, {"on_lost": 7}])
 def test_what_cannot_be_an_option_is_refused_and_nothing_is_claimed(in_memory, options):
     with pytest.raises(InvalidInputError) as refused:
@@ -158,14 +150,6 @@ def test_a_lost_lease_says_so_once(backend):
     assert told == [held]
 
 
-def test_waiting_for_the_loss_ends_with_the_lease_or_with_the_time(in_memory):
-    held = in_memory.lease(NAME)
-    assert not held.wait_lost(0.01)
-    threading.Timer(0.02, held.release).start()
-    assert not held.wait_lost(PATIENCE)
-    assert not held.held
-
-
 def test_a_session_writes_while_the_lease_is_held_and_nothing_afterwards(store, backend):
     held = store.lease(NAME)
     session = store.session("s", lease=held)
@@ -184,7 +168,7 @@ def test_a_session_writes_while_the_lease_is_held_and_nothing_afterwards(store, 
         (session.fork, ("@", "side")),
         (session.delete, ("@",)),
         (session.clear, ()),
-        (session.prune, (Keep(last=1),)),
+        (partial(session.prune, only=True), (Keep(last=1),)),
     ):
         assert code_of(call, *arguments) is ErrorCode.LEASE_LOST
     assert [each.id for each in store.session("s").log()] == before
@@ -192,28 +176,6 @@ def test_a_session_writes_while_the_lease_is_held_and_nothing_afterwards(store, 
     assert session.load() == {"n": 2}
     assert [each.name for each in session.branches()] == ["main"]
     assert len(session.operations()) == 1
-
-
-def test_a_session_that_prunes_after_each_save_does_so_only_under_its_lease(store, backend, monkeypatch):
-    for n in range(4):
-        store.session("s", agent="scout").save({"n": n})
-    held = store.lease(NAME)
-    # A policy of an agent is carried out after the save.
-    session = store.session("s", lease=held, keep=Keep(last=2, per="agent"))
-    commit = backend.commit
-
-    def commit_and_lose(batch):
-        # The lease is lost between the save and what its retention would do.
-        receipt = commit(batch)
-        if batch.checkpoints:
-            take_away(backend)
-        return receipt
-
-    monkeypatch.setattr(backend, "commit", commit_and_lose)
-    with pytest.warns(HoldfastWarning, match="old checkpoints of session 's' stay"):
-        session.save({"n": 4})
-    assert held.lost
-    assert len(list(store.session("s").log())) == 5
 
 
 @pytest.mark.parametrize("on_conflict", ["raise", "fork"])
@@ -255,12 +217,6 @@ def test_documents_and_forks_of_a_session_are_under_its_lease(store, backend):
     assert document.plain() == {"n": 3}
 
 
-def test_a_lease_is_what_the_store_gave(in_memory):
-    with pytest.raises(InvalidInputError) as refused:
-        in_memory.session("s", lease=NAME)
-    assert refused.value.code is ErrorCode.BAD_ARGUMENT
-
-
 def test_forgetting_a_session_takes_its_lease(store, backend):
     held = store.lease(NAME)
     session = store.session("s", lease=held)
@@ -269,42 +225,6 @@ def test_forgetting_a_session_takes_its_lease(store, backend):
     assert backend.lease(NAME) is None
     assert code_of(session.save, {"n": 2}) is ErrorCode.LEASE_LOST
     assert store.sessions() == []
-
-
-def test_a_rehearsal_claims_nothing(store):
-    with pytest.raises(UnsupportedError):
-        store.rehearsal().lease(NAME)
-    with store.lease(NAME) as held:
-        store.session("s").save({"n": 1})
-        store.rehearsal().session("s", lease=held).save({"n": 2})
-    assert store.session("s").load() == {"n": 1}
-
-
-def test_a_store_that_cannot_be_told_does_not_hide_the_error_of_the_block():
-    faulty = FaultyBackend(MemoryBackend())
-    store = holdfast.Store(faulty)
-    faulty.plan(Fault("release", nth=None, before=failing(io_failed())))
-    with pytest.raises(KeyError), store.lease(NAME):
-        raise KeyError("mine")
-    held = store.lease("heartbeat:other")
-    with pytest.raises(holdfast.BackendError):
-        held.release()
-    assert not held.held
-
-
-def test_a_save_without_a_lease_asks_for_none():
-    faulty = FaultyBackend(MemoryBackend())
-    session = holdfast.Store(faulty).session("s")
-    session.save({"n": 1})
-    faulty.plan()
-    session.save({"n": 2})
-    assert dict(faulty.calls) == {"commit": 1}
-    with holdfast.Store(faulty).lease(NAME) as held:
-        fenced = holdfast.Store(faulty).session("s", lease=held)
-        fenced.save({"n": 3})
-        faulty.plan()
-        fenced.save({"n": 4})
-        assert dict(faulty.calls) == {"commit": 1}
 
 
 def test_the_child_of_a_fork_does_not_hold_it(store, backend):
@@ -332,13 +252,6 @@ def test_the_child_of_a_fork_does_not_hold_it(store, backend):
     assert backend.lease(NAME).epoch == held.epoch
     assert session.save({"n": 3}).seq == 2
     held.release()
-
-
-def test_a_store_that_was_closed_beneath_it_is_a_state_error(tmp_path):
-    store = holdfast.open(tmp_path / "store.db")
-    store.close()
-    with pytest.raises(StateError):
-        store.lease(NAME)
 
 
 def test_a_clock_that_was_set_back_does_not_hold_a_lease_for_ever(backend, clock):

@@ -11,13 +11,11 @@ import pytest
 from tests.unit.store.damage import chunk_of, spoil
 
 import holdfast
-from holdfast import ErrorCode, IntegrityError, InvalidInputError, NotFoundError, StateError
-from holdfast.backends.memory import MemoryBackend
+from holdfast import ErrorCode, IntegrityError, InvalidInputError, NotFoundError
 from holdfast.backends.postgres import PostgresBackend
 from holdfast.backends.sqlite import SqliteBackend
-from holdfast.objects import at_hand, nodes
-from holdfast.store import loading
-from holdfast.testing.faults import Fault, FaultyBackend, failing
+from holdfast.objects import nodes
+from holdfast.testing.faults import Fault, FaultyBackend
 
 
 @dataclasses.dataclass
@@ -52,33 +50,6 @@ def test_checkpoints_of_several_sessions_and_registered_types_come_back(store):
     ]
 
 
-def test_a_page_is_one_view_and_none_is_open_while_a_state_is_used(store):
-    counting = FaultyBackend(store._backend)
-    watched = holdfast.Store(counting)
-    checkpoints, states = saved(store, 70)
-    before = counting.calls["reader"]
-    for n, state in enumerate(watched.load_each(checkpoints)):
-        assert state == states[n]
-        # In the same thread another view can be opened at any time, and writing never waits.
-        store.session("beside").save({"n": n})
-    assert counting.calls["reader"] - before == 3
-
-
-def test_nothing_is_read_before_the_first_state_is_asked_for(store):
-    counting = FaultyBackend(store._backend)
-    checkpoints, _ = saved(store, 3)
-    each = holdfast.Store(counting).load_each(checkpoints)
-    assert counting.calls == {}
-    next(each)
-    assert counting.calls["reader"] == 1
-
-
-def test_an_iterable_that_reads_from_the_store_itself_can_be_given(store):
-    checkpoints, states = saved(store, 40)
-    s = store.session("s")
-    assert list(store.load_each(s.checkpoint(each.id) for each in checkpoints)) == states
-
-
 def test_chunks_that_states_share_are_read_once(store):
     """Forty states of the same few hundred chunks: little more is read than for one."""
     read: list[int] = []
@@ -96,23 +67,6 @@ def test_chunks_that_states_share_are_read_once(store):
     read.clear()
     assert list(watched.load_each(checkpoints)) == states
     assert sum(read) < of_one + 40 * 4
-
-
-def test_small_states_of_a_page_are_asked_for_at_once(store):
-    counting = FaultyBackend(store._backend)
-    checkpoints, states = saved(store, 32)
-    assert list(holdfast.Store(counting).load_each(checkpoints)) == states
-    assert counting.calls["chunks"] == 1
-
-
-def test_a_page_of_large_states_has_few(store, monkeypatch):
-    monkeypatch.setattr(loading, "_PAGE_BYTES", 300_000)
-    monkeypatch.setattr(at_hand, "KEPT_BYTES", 250_000)
-    counting = FaultyBackend(store._backend)
-    checkpoints, states = saved(store, 12, shared=1000)
-    assert checkpoints[0].size_bytes > 100_000
-    assert list(holdfast.Store(counting).load_each(checkpoints)) == states
-    assert counting.calls["reader"] >= 4
 
 
 @pytest.mark.parametrize("which", ["root", "run"])
@@ -184,43 +138,6 @@ def test_a_removed_checkpoint_is_loaded_until_it_is_gone_for_good(store):
     assert next(each, "the end") == "the end"
 
 
-def test_a_checkpoint_of_another_store_is_not_found(store):
-    other = holdfast.Store(MemoryBackend())
-    foreign = other.session("s").save({"only": "there"})
-    with pytest.raises(NotFoundError):
-        next(store.load_each([foreign]))
-
-
-def test_a_state_that_does_not_fit_its_type_is_raised_in_its_turn(store):
-    store.register(Plan)
-    s = store.session("s")
-    checkpoints = [s.save(["a"]), s.save([Plan("b")]), s.save(["c"])]
-    later = holdfast.Store(store._backend)
-    later.register(Plan, version=2)
-    each = later.load_each(checkpoints)
-    assert next(each) == ["a"]
-    with pytest.raises(StateError) as caught:
-        next(each)
-    assert caught.value.code is ErrorCode.UPGRADE_FAILED
-    assert list(each) == [["c"]]
-
-
-def test_only_checkpoints_are_taken(store):
-    with pytest.raises(InvalidInputError) as caught:
-        next(store.load_each(["#1"]))
-    assert caught.value.code is ErrorCode.BAD_ARGUMENT
-
-
-def test_a_page_that_could_not_be_read_is_read_by_the_next_call(store):
-    checkpoints, states = saved(store, 40)
-    broken = FaultyBackend(store._backend, [Fault("reader", nth=2, before=failing(OSError("unplugged")))])
-    each = holdfast.Store(broken).load_each(checkpoints)
-    assert [next(each) for _ in range(32)] == states[:32]
-    with pytest.raises(OSError, match="unplugged"):
-        next(each)
-    assert list(each) == states[32:]
-
-
 def test_the_async_twin_gives_the_same(store):
     checkpoints, states = saved(store, 70)
 
@@ -228,21 +145,6 @@ def test_the_async_twin_gives_the_same(store):
         twin = holdfast.AsyncStore(FaultyBackend(store._backend))
         assert [state async for state in twin.load_each(checkpoints)] == states
         assert [state async for state in twin.load_each([])] == []
-
-    asyncio.run(main())
-
-
-def test_the_async_twin_goes_on_after_what_cannot_be_loaded(store):
-    checkpoints, states = saved(store, 3)
-    store.forget("s", checkpoints[1], clean=False)
-    store.gc(keep_days=0)
-
-    async def main() -> None:
-        each = holdfast.AsyncStore(store._backend).load_each(checkpoints)
-        assert await anext(each) == states[0]
-        with pytest.raises(NotFoundError):
-            await anext(each)
-        assert [state async for state in each] == states[2:]
 
     asyncio.run(main())
 
@@ -275,37 +177,6 @@ def test_what_is_forgotten_cannot_be_loaded_though_its_bytes_are_still_there(sto
     assert list(each) == kept
 
 
-def test_checkpoints_far_apart_and_removed_ones_come_too(store):
-    checkpoints, states = saved(store, 120)
-    session = store.session("s")
-    session.delete(checkpoints[50])
-    chosen = [0, 50, 119]
-    assert list(store.load_each([checkpoints[n] for n in chosen])) == [states[n] for n in chosen]
-    store.forget("s", checkpoints[119], clean=False)
-    each = store.load_each([checkpoints[n] for n in chosen])
-    assert [next(each), next(each)] == [states[0], states[50]]
-    with pytest.raises(NotFoundError):
-        next(each)
-
-
-def test_what_comes_before_something_wrong_is_not_lost(store):
-    checkpoints, states = saved(store, 3)
-    each = store.load_each([checkpoints[0], checkpoints[1], "x", checkpoints[2]])
-    assert [next(each), next(each)] == states[:2]
-    with pytest.raises(InvalidInputError):
-        next(each)
-    assert list(each) == states[2:]
-
-    def breaks():
-        yield checkpoints[0]
-        raise OSError("the list ends here")
-
-    each = store.load_each(breaks())
-    assert next(each) == states[0]
-    with pytest.raises(OSError, match="the list ends here"):
-        next(each)
-
-
 @pytest.mark.parametrize("given", [5, None, "abc"])
 def test_something_else_than_checkpoints_is_refused_at_once(store, given):
     with pytest.raises(InvalidInputError) as caught:
@@ -329,21 +200,3 @@ def test_threads_that_share_one_get_each_state_once(store):
     for thread in threads:
         thread.join()
     assert sorted(taken) == [state["n"] for state in states]
-
-
-def test_tasks_that_share_one_get_each_state_once(tmp_path):
-    async def use():
-        async with holdfast.aopen(tmp_path / "store") as store:
-            session = store.session("s")
-            checkpoints = [await session.save({"n": n}) for n in range(100)]
-            each = store.load_each(checkpoints)
-            taken: list[int] = []
-
-            async def take():
-                async for state in each:
-                    taken.append(state["n"])
-
-            await asyncio.gather(*(take() for _ in range(5)))
-            return taken
-
-    assert sorted(asyncio.run(use())) == list(range(100))

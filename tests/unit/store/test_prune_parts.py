@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from tests.unit.store.journal import check_links
 
-import holdfast
 from holdfast import Keep
 from holdfast.testing.model import ModelStore
 
@@ -25,7 +24,7 @@ class Twins:
 
     def prune(self, keep, newest, **how):
         """What stays of it, by the keys; the model says the same."""
-        report = self.real.prune(keep)
+        report = self.real.prune(keep, only=True)
         stay, go = self.model.prune(newest, **how)
         assert {each.checkpoint.id for each in report.decisions if each.kept} == stay
         assert {each.checkpoint.id for each in report.decisions if not each.kept} == go
@@ -69,30 +68,11 @@ def test_whoever_pruned_the_tip_saves_on_without_looking(twins):
     newest = twins.save("k2")
     twins.save("k1 x")
     twins.save("k1 y z")
-    twins.real.prune(Keep(last=1))
+    twins.real.prune(Keep(last=1), only=True)
     twins.model.prune(1)
 
     assert twins.save("k3").parent == newest.id
     twins.check()
-
-
-def test_a_dry_run_leaves_the_writer_where_it_is(twins):
-    for key in ("k1", "k2", "k1 x"):
-        last = twins.save(key)
-    twins.real.prune(Keep(last=1), dry_run=True)
-
-    assert twins.save("k3").parent == last.id
-
-
-def test_somebody_else_who_saw_the_tip_that_went_is_told(twins, store):
-    for key in ("k1", "k2", "k1 x"):
-        twins.save(key)
-    other = store.session("s")
-    other.load()
-    twins.prune(Keep(last=1), 1)
-
-    with pytest.raises(holdfast.ConflictError):
-        other.save({"n": 1})
 
 
 def test_a_pin_on_a_part_keeps_both(twins):
@@ -112,20 +92,6 @@ def test_where_branches_part_at_a_part_its_whole_stays_too(twins):
     twins.model.save({"of": "beside"}, parent=twins.real.checkpoint("#2").id, as_id=beside.id)
 
     assert twins.prune(Keep(last=1), 1) == {"k1", "k1 x", "k3", None}
-
-
-def test_parts_are_counted_in_no_branch(twins):
-    for key in ("k1", "k2", "k1 x"):
-        twins.save(key)
-
-    assert twins.prune(Keep(last=1, per="branch"), 1, per_branch=True) == {"k2"}
-
-
-def test_a_part_of_a_part_belongs_to_the_outermost(twins):
-    for key in ("k1", "k2", "k1 x", "k1 x y", "k3"):
-        twins.save(key)
-
-    assert twins.prune(Keep(last=2), 2) == {"k2", "k3"}
 
 
 def test_an_undo_brings_the_tip_back(twins):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import warnings
 from dataclasses import dataclass
 
 import pytest
@@ -96,17 +95,6 @@ def test_a_branch_goes_back_into_what_it_came_from(path, saved):
     assert found.state["step"] == 2
 
 
-def test_the_way_back_is_that_of_history_and_not_that_of_numbers(path, saved):
-    with holdfast.open(path) as store:
-        tip, fork = store.session("s", branch="try").log()[:2]
-    damage_state(path, tip)
-    # The fork has the same state, so both are lost; #4 to #6 are newer, and not what this branch came from.
-    damage_state(path, saved[2])
-    found = recover(path, branch="try")
-    assert found.checkpoint.id == saved[1].id
-    assert [each.id for each in found.damaged] == [tip.id, fork.id, saved[2].id]
-
-
 @on_sqlite
 def test_a_page_that_is_damaged_around_what_is_whole_is_no_loss(path, saved):
     flip(path, root_page(path, "checkpoints") * PAGE - 3)
@@ -136,13 +124,6 @@ def test_load_can_be_asked_to_recover_and_says_so(path, saved):
         assert "#5" in str(warning.message)
         assert saved[5].id[:12] in str(warning.message)
         assert warning.filename == __file__
-
-
-def test_a_load_that_has_nothing_to_recover_says_nothing(path, saved):
-    with holdfast.open(path) as store, warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert store.session("s").load(recover=True)["step"] == 5
-        assert store.session("nobody").load(recover=True, default=None) is None
 
 
 @dataclass

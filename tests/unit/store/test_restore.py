@@ -6,7 +6,7 @@ import pytest
 from tests.unit.store.journal import check_links, entries_of, kinds_of
 
 import holdfast
-from holdfast import BackendError, ConflictError, ErrorCode, InvalidInputError, NotFoundError
+from holdfast import BackendError, ConflictError, ErrorCode, NotFoundError
 from holdfast.storage.records import Batch, CheckpointId, Claim
 from holdfast.testing.faults import Fault, FaultyBackend, failing, io_failed
 
@@ -41,40 +41,10 @@ def test_restoring_puts_an_old_state_at_the_tip_and_keeps_what_was_there(session
     assert entry.seq == 2
 
 
-@pytest.mark.parametrize(
-    ("message", "shown"),
-    [
-        ("", "restore of #1"),
-        ("line\nbreak", "restore of #1: line"),
-        ("x" * 64_000, "restore of #1: " + "x" * 199 + "…"),
-    ],
-)
-def test_a_message_says_what_was_restored_in_one_short_line(session, message, shown):
-    session.save({}, message)
-    assert session.restore("@").message == shown
-
-
-def test_an_edited_message_is_the_one_that_is_shown(session):
-    session.save({}, "frist")
-    session.annotate("@", message="first")
-    assert session.restore("@").message == "restore of #1: first"
-
-
 def test_restoring_the_tip_is_a_checkpoint_too(session):
     tip = session.save({"n": 0})
     made = session.restore("@")
     assert (made.seq, made.root) == (2, tip.root)
-
-
-def test_a_restore_goes_onto_the_branch_in_use(session):
-    session.save({"n": 0})
-    idea = session.fork("@", "idea")
-    idea.save({"n": 1})
-    tip = session.save({"n": 2})
-    made = session.restore("idea")
-    assert (made.branch, made.prev) == ("main", tip.id)
-    assert session.load() == {"n": 1}
-    assert idea.log()[0].seq == 3
 
 
 def test_a_clock_that_went_back_does_not_put_a_restore_before_its_parent(session, clock):
@@ -133,14 +103,6 @@ def test_what_names_nothing_restores_nothing(session, store, ref):
     assert kinds_of(store) == []
 
 
-def test_what_is_not_a_ref_restores_nothing(session):
-    session.save({})
-    with pytest.raises(InvalidInputError):
-        session.restore("a..b")
-    with pytest.raises(NotFoundError):
-        session.fork("@", session="t").restore("#2")
-
-
 def test_what_was_deleted_cannot_be_restored(session):
     first = session.save({"n": 0})
     session.save({"n": 1})
@@ -185,13 +147,6 @@ def test_a_fork_beside_a_deletion_of_its_source_is_refused(session, store, fault
         session.fork("#1")
     assert [each.name for each in session.branches()] == ["main"]
     check_links(store)
-
-
-def test_a_fork_beside_a_fork_takes_the_next_name(session, store, faulty):
-    session.save({"n": 0})
-    faulty.plan(Fault("commit", before=lambda: store.session("s").fork()))
-    assert session.fork().branch == "main-2"
-    assert kinds_of(store) == ["fork", "fork"]
 
 
 @pytest.mark.parametrize("operation", ["restore", "fork", "undo", "clear", "rename"])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 from tests.unit.store.journal import check_links
 
@@ -76,13 +74,6 @@ def test_with_a_parent_the_new_branch_begins_there(session, store, side):
     check_links(store)
 
 
-def test_a_key_that_is_there_makes_no_branch(session, store):
-    first = session.save({}, key="k")
-    other = store.session("s", branch="side")
-    assert other.save({}, key="k", expect=None) == first
-    assert [each.name for each in session.branches()] == ["main"]
-
-
 def test_a_branch_that_was_renamed_or_dropped_can_be_begun_anew(session, store, side):
     side.rename_branch("side", "old")
     again = store.session("s", branch="side").save({}, expect=None)
@@ -101,28 +92,6 @@ def test_a_document_begins_a_branch_too(session, store):
     document["n"] = 2
     document.save()
     assert store.session("s", branch="side").load() == {"n": 2}
-
-
-def test_the_tree_shows_every_line(side):
-    tree = side.tree()
-    by_seq = {node.checkpoint.seq: node for node in tree.nodes}
-    assert sorted(by_seq) == [1, 2, 3, 4, 5]
-    assert [seq for seq, node in sorted(by_seq.items()) if node.checkpoint.prev is None] == [1, 3]
-
-
-def test_verify_finds_nothing_wrong_with_it(store, side):
-    report = store.verify()
-    assert (report.checkpoints, report.ok) == (5, True)
-
-
-def test_undo_takes_back_operations_and_not_the_save_that_began_a_line(session, store, side):
-    """As with the first save of a session: saves are no operations."""
-    with pytest.raises(NotFoundError) as caught:
-        side.undo()
-    assert caught.value.code is ErrorCode.NOTHING_TO_UNDO
-    side.tag("#3", "first")
-    side.undo()
-    assert seqs(side.log()) == [4, 3]
 
 
 def test_deleting_all_of_a_line_removes_its_branch_and_undo_brings_it_back(session, store, side):
@@ -147,10 +116,10 @@ def test_clear_takes_every_line_and_undo_brings_all_back(session, store, side):
 
 
 def test_retention_keeps_the_tip_of_each_line(session, store, side):
-    session.prune(Keep(last=1))
+    session.prune(Keep(last=1), only=True)
     assert (seqs(session.log()), seqs(side.log())) == ([5], [4])
     session.undo()
-    session.prune(Keep(last=1, per="branch"))
+    session.prune(Keep(last=1, per="branch"), only=True)
     assert (seqs(session.log()), seqs(side.log())) == ([5], [4])
     check_links(store)
     assert store.verify().ok
@@ -162,33 +131,3 @@ def test_gc_keeps_the_states_of_every_line(session, store, side):
     assert store.gc(keep_days=0).checkpoints == 2
     assert [session.load("#2"), session.load(), side.load()] == [{"main": 2}, {"main": 5}, {"side": 4}]
     assert store.verify().ok
-
-
-def test_a_line_can_be_forked_restored_and_forgotten(session, store, side):
-    fork = side.fork("#3")
-    assert (fork.branch, seqs(fork.log())) == ("side-1", [6, 3])
-    session.restore("#4")
-    assert session.load() == {"side": 4}
-    assert seqs(session.log()) == [7, 5, 2, 1]
-    store.forget("s", "#3")
-    assert seqs(side.log()) == [4]
-    assert store.verify().ok
-
-
-def test_a_copy_has_every_line(session, store, side):
-    with holdfast.open("memory://") as other:
-        store.copy_to(other)
-        assert seqs(other.session("s", branch="side").log()) == [4, 3]
-        assert other.verify().ok
-
-
-def test_the_async_twin_begins_a_line_too(tmp_path):
-    async def main():
-        async with holdfast.aopen(tmp_path / "a.db", durability="process") as store:
-            await store.session("x").save({})
-            side = store.session("x", branch="side")
-            with pytest.raises(NotFoundError):
-                await side.save({})
-            return await side.save({}, expect=None)
-
-    assert asyncio.run(main()).parents == ()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import enum
-import threading
 from collections import Counter
 from typing import Any
 
@@ -21,11 +20,6 @@ from holdfast.backends.memory import MemoryBackend
 class Plan:
     goal: str = ""
     steps: list[Any] = dataclasses.field(default_factory=list)
-
-
-@dataclasses.dataclass
-class Detailed(Plan):
-    notes: str = ""
 
 
 @attrs.define(frozen=True)
@@ -163,21 +157,6 @@ def test_what_is_known_or_kept_as_it_is_is_never_asked_about(memory):
     assert asked.asked == {}
 
 
-def test_it_is_asked_about_the_exact_class(memory):
-    asked = Asked(memory, Plan, Detailed, Name)
-    memory.on_unknown(asked)
-    memory.register(Plan, name="known")
-    s = memory.session("s")
-    s.save([Detailed("a", [], "b"), Plan("c")])
-    assert asked.asked == {Detailed: 1}
-    assert s.load() == [Detailed("a", [], "b"), Plan("c")]
-    # A kind of text has to be taken with functions of its own; that the function cannot says what it tried.
-    with pytest.raises(InvalidInputError) as caught:
-        s.save({"name": Name("x")})
-    assert caught.value.code is ErrorCode.BAD_ARGUMENT
-    assert asked.asked[Name] >= 1
-
-
 def test_a_kind_of_text_can_be_taken_with_functions_of_its_own(memory):
     def take(cls: type) -> bool:
         memory.register(cls, encode=str.__str__, decode=Name)
@@ -205,21 +184,6 @@ def test_a_class_that_is_declined_is_asked_about_once_for_each_save_and_refused_
 def test_saying_yes_without_registering_is_a_no(memory):
     memory.on_unknown(lambda cls: True)
     refused(memory, [Plan()])
-
-
-def test_nobody_is_asked_once_it_is_taken_back(memory):
-    asked = Asked(memory, Plan)
-    memory.on_unknown(asked)
-    memory.on_unknown(None)
-    refused(memory, [Plan()])
-    assert asked.asked == {}
-
-
-def test_another_function_is_asked_anew(memory):
-    memory.on_unknown(Asked(memory))
-    refused(memory, [Plan()])
-    memory.on_unknown(Asked(memory, Plan))
-    memory.session("s").save([Plan()])
 
 
 def test_what_the_function_raises_is_named_with_the_path(memory):
@@ -262,31 +226,6 @@ def test_a_document_asks_too(memory):
         assert asked.asked == {Plan: 1, Mood: count}
     del document["mood"]
     document.save()
-
-
-def test_threads_that_meet_the_same_classes_at_once_all_save(memory):
-    classes = [dataclasses.make_dataclass(f"Made{n}", [("a", int)]) for n in range(60)]
-    asked = Asked(memory, *classes)
-    memory.on_unknown(asked)
-    start = threading.Barrier(4)
-    failures: list[BaseException] = []
-
-    def work(name: str) -> None:
-        start.wait()
-        try:
-            for cls in classes:
-                memory.session(name).save([cls(1)])
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=work, args=(f"s{n}",)) for n in range(4)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
-    assert failures == []
-    assert set(asked.asked) == set(classes)
-    assert memory.session("s0").load() == [classes[-1](1)]
 
 
 def test_the_async_twin_registers_and_asks_before_the_first_await():

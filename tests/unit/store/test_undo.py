@@ -9,7 +9,6 @@ from tests.unit.store.journal import check_links, current_of, kinds_of
 
 import holdfast
 from holdfast import ConflictError, ErrorCode, Keep, NotFoundError
-from holdfast.storage.records import Query
 
 
 def picture(store, name="s"):
@@ -43,7 +42,7 @@ OPERATIONS = {
     "unpin": (lambda s: s.unpin("#3"), "pin"),
     "message": (lambda s: s.annotate("@", message="said better"), "annotate"),
     "metadata": (lambda s: s.annotate("@", metadata={"a": {"b": [1]}}), "annotate"),
-    "prune": (lambda s: s.prune(Keep(last=2)), "prune"),
+    "prune": (lambda s: s.prune(Keep(last=2), only=True), "prune"),
     "clear": (lambda s: s.clear(force=True), "clear"),
     "switch": (lambda s: s.switch("idea", remember=True), "switch"),
     "rename": (lambda s: s.rename_branch("main", "trunk"), "rename"),
@@ -65,7 +64,7 @@ def test_every_operation_can_be_undone_and_redone_any_number_of_times(lines, sto
         assert undone.kind == kind
         assert picture(store) == before
         check_links(store)
-        assert lines.redo()[:4] == undone[:4]
+        assert lines.redo().replace(head=undone.head) == undone
         assert picture(store) == after
         check_links(store)
     lines.undo()
@@ -93,16 +92,6 @@ def test_all_of_it_can_be_undone_in_turn_and_redone_in_turn(lines, store):
     with pytest.raises(NotFoundError) as caught:
         lines.redo()
     assert caught.value.code is ErrorCode.NOTHING_TO_REDO
-
-
-def test_undo_says_what_it_took_back_and_where_the_branch_is(lines, clock):
-    head = lines.checkpoint()
-    made = lines.restore("#1")
-    undone = lines.undo()
-    assert (undone.number, undone.kind, undone.summary) == (4, "restore", "restore #1 on branch 'main' as #7")
-    assert undone.at == made.stored_at
-    assert undone.head == head
-    assert lines.redo().head.id == made.id
 
 
 def test_saves_are_not_undone(session, store):
@@ -231,18 +220,6 @@ def test_deletions_undone_in_turn_lead_through_what_is_still_deleted(session, st
     assert [cp.seq for cp in session.log()] == [5, 4, 3, 2, 1]
 
 
-def test_a_redone_deletion_counts_from_the_redo(session, store):
-    """gc goes by the time of the operation that hid a row: the time of grace begins anew."""
-    session.save({"n": 0})
-    session.delete("@")
-    session.undo()
-    session.redo()
-    with store._backend.reader() as reader:
-        (row,) = reader.checkpoints(Query(session="s", include_hidden=True))
-    assert row.hidden == 3
-    assert kinds_of(store) == ["delete", "undo", "redo"]
-
-
 def test_a_session_on_a_branch_that_undo_removed_does_not_begin_a_new_line_unasked(session):
     session.save({"n": 0})
     idea = session.fork("@", "idea")
@@ -252,14 +229,6 @@ def test_a_session_on_a_branch_that_undo_removed_does_not_begin_a_new_line_unask
     assert caught.value.code is ErrorCode.BRANCH_MOVED
     kept = idea.save({"n": 1}, on_conflict="fork")
     assert (kept.branch, kept.prev, kept.skipped) == ("idea-1", session.checkpoint("#1").id, 1)
-
-
-def test_redoing_a_clear_leaves_a_session_that_can_begin_again(session):
-    session.save({"n": 0})
-    session.clear()
-    assert session.undo().head.seq == 1
-    assert session.redo().head is None
-    assert session.save({"n": 1}).parents == ()
 
 
 def test_undoing_a_rename_or_a_switch_takes_the_session_along(session, store):
@@ -279,8 +248,8 @@ def test_undoing_a_rename_or_a_switch_takes_the_session_along(session, store):
 def test_undoing_the_deletion_of_a_branch_does_not_pull_others_onto_it(session, store):
     session.save({"n": 0})
     session.fork("@", "idea")
-    session.switch("idea", remember=True)
-    session.switch("main")
+    session.switch("idea")
+    session.switch("main", remember=False)
     session.delete_branch("idea", force=True)
     assert current_of(store) == "main"
     session.undo()
@@ -353,12 +322,3 @@ def test_the_async_session_goes_there_and_back(tmp_path):
             assert (await s.operations(limit=1))[0].summary == "undo of clear 4 checkpoints"
 
     asyncio.run(main())
-
-
-def test_a_first_checkpoint_has_nothing_before_it_to_go_back_to(session):
-    session.save({"n": 0})
-    with pytest.raises(NotFoundError) as caught:
-        session.undo()
-    assert caught.value.code is ErrorCode.NOTHING_TO_UNDO
-    assert "restore" not in caught.value.hint
-    assert "s.delete('@') removes the newest one" in caught.value.hint

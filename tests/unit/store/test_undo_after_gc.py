@@ -29,7 +29,8 @@ def test_what_comes_back_is_linked_past_a_parent_that_is_gone(backend):
         session.delete("#3")
         now[0] += 10 * DAY
         # The grace of #4 is over, that of #3 is not.
-        assert store.gc()[:3] == (1, ("work",), 1)
+        report = store.gc()
+        assert (report.checkpoints, report.sessions, report.waiting) == (1, ("work",), 1)
         past_both = [(5, 2), (2, 0), (1, 0)]
         assert walked(session) == past_both
         session.undo()
@@ -53,8 +54,10 @@ def test_a_redo_does_not_lead_to_what_was_retired_since(backend):
         session.undo()
         store.session("work", keep=holdfast.Keep(manual=True)).save(6)
         assert [each.seq for each in session.log()] == [6, 5, 3, 1]
-        session.redo()
-        assert [each.seq for each in session.log()] == [6, 5, 1]
+        with pytest.raises(holdfast.NotFoundError) as caught:
+            session.redo()
+        assert caught.value.code is holdfast.ErrorCode.UNDO_GONE
+        assert [each.seq for each in session.log()] == [6, 5, 3, 1]
         assert store.verify().ok
 
 

@@ -10,7 +10,7 @@ from holdfast import ConflictError, ErrorCode, NotFoundError
 from holdfast.errors import IntegrityError
 from holdfast.history.oplog import operation
 from holdfast.history.removal import Change, plan_removal
-from holdfast.storage.records import Batch, CheckpointId, Claim, Guard, Move, Query
+from holdfast.storage.records import Batch, CheckpointId, Claim, Guard, Query
 from holdfast.testing.faults import Fault, FaultyBackend
 
 
@@ -70,37 +70,6 @@ def test_a_fork_cannot_be_undone_once_another_branch_began_on_it(session, store)
     check_links(store)
 
 
-def test_a_rename_that_cannot_be_undone_can_be_done_the_other_way_round(session, store):
-    session.save({"n": 0})
-    session.rename_branch("main", "trunk")
-    newest = session.save({"n": 1})
-    with pytest.raises(ConflictError) as caught:
-        session.undo()
-    assert caught.value.code is ErrorCode.UNDO_BLOCKED
-    assert "s.rename_branch('trunk', 'main')" in caught.value.hint
-    session.rename_branch("trunk", "main")
-    assert session.checkpoint() == newest
-    session.undo()
-    session.redo()
-    session.save({"n": 2})
-    with pytest.raises(ConflictError) as caught:
-        session.undo()
-    assert "s.rename_branch('main', 'trunk')" in caught.value.hint
-
-
-def test_a_deleted_branch_whose_name_is_taken_again_can_be_forked_again(session, store):
-    session.save({"n": 0})
-    session.save({"n": 1})
-    session.fork("#1", "main-1")
-    session.delete_branch("main-1", force=True)
-    assert store.session("s").save({"n": 2}, parent="#1").branch == "main-1"
-    with pytest.raises(ConflictError) as caught:
-        session.undo()
-    assert caught.value.code is ErrorCode.UNDO_BLOCKED
-    assert "s.fork('#3')" in caught.value.hint
-    assert session.fork("#3").load() == {"n": 0}
-
-
 def test_undo_save_redo_is_blocked_with_a_way_out(session, store):
     session.save({"n": 0})
     session.save({"n": 1})
@@ -117,46 +86,6 @@ def test_undo_save_redo_is_blocked_with_a_way_out(session, store):
     check_links(store)
 
 
-def test_redoing_a_fork_is_blocked_by_a_branch_that_came_back(session, store):
-    session.save({"n": 0})
-    idea = session.fork("@", "idea")
-    session.undo()
-    again = store.session("s", branch="idea").save({"n": 1})
-    with pytest.raises(ConflictError) as caught:
-        session.redo()
-    assert caught.value.code is ErrorCode.UNDO_BLOCKED
-    assert "branch 'idea' is at #3 now, and was left removed" in str(caught.value)
-    assert session.checkpoint("idea").id == again.id
-    assert not session.exists("#2")
-    assert idea.branch == "idea"
-
-
-def test_redoing_a_deletion_is_blocked_by_what_was_saved_on_it(session, store):
-    session.save({"n": 0})
-    session.save({"n": 1})
-    session.save({"n": 2})
-    session.delete("#2")
-    session.undo()
-    store.session("s").save({"n": 3}, parent="#2")
-    with pytest.raises(ConflictError) as caught:
-        session.redo()
-    assert caught.value.code is ErrorCode.UNDO_BLOCKED
-    assert "#4 was saved on it since" in str(caught.value)
-    check_links(store)
-
-
-def test_redoing_the_deletion_of_a_tip_is_blocked_once_it_has_a_child(session):
-    session.save({"n": 0})
-    session.save({"n": 1})
-    session.delete("@")
-    session.undo()
-    session.save({"n": 2})
-    with pytest.raises(ConflictError) as caught:
-        session.redo()
-    assert caught.value.code is ErrorCode.UNDO_BLOCKED
-    assert [cp.seq for cp in session.log()] == [3, 2, 1]
-
-
 def test_a_switch_cannot_be_undone_into_what_others_changed(session, store):
     session.save({})
     session.fork("@", "idea")
@@ -171,19 +100,6 @@ def test_a_switch_cannot_be_undone_into_what_others_changed(session, store):
     assert caught.value.code is ErrorCode.UNDO_BLOCKED
 
 
-def test_a_branch_at_what_would_go_blocks(session, store):
-    session.save({"n": 0})
-    made = CheckpointId(bytes.fromhex(session.fork("@", "idea").checkpoint().id))
-    with store._backend.reader() as reader:
-        entry = operation(reader.session("s"), "retire", 1)
-    moves = (Move("other", expected=None, head=made),)
-    store._backend.commit(Batch(claim=Claim("s"), at=1, operations=(entry,), moves=moves))
-    with pytest.raises(ConflictError) as caught:
-        session.undo()
-    assert caught.value.code is ErrorCode.UNDO_BLOCKED
-    assert "branch 'other' is at what would go" in str(caught.value)
-
-
 def test_a_head_to_go_back_to_that_was_removed_blocks(session, store):
     session.save({"n": 0})
     session.save({"n": 1})
@@ -194,26 +110,6 @@ def test_a_head_to_go_back_to_that_was_removed_blocks(session, store):
     assert caught.value.code is ErrorCode.UNDO_BLOCKED
     assert "#2 was removed since" in str(caught.value)
     check_links(store)
-
-
-def test_the_tip_that_was_meant_is_the_one_that_was_there_when_it_was_asked(faulty, faulty_store):
-    session = faulty_store.session("s")
-    session.save({"n": 0})
-
-    def come_between():
-        faulty_store.session("s").save({"n": 1})
-        faulty_store.session("s").tag("#1", f"t{len(session.operations())}")
-
-    for operate in (
-        lambda: session.fork().checkpoint().parent,
-        lambda: session.pin("@").id,
-        lambda: session.delete("@").id,
-    ):
-        head = faulty_store.session("s").checkpoint()
-        faulty.plan(Fault("commit", before=come_between))
-        assert operate() == head.id
-        assert faulty.calls["commit"] >= 3
-    check_links(faulty_store)
 
 
 def test_a_row_that_is_not_as_the_operation_left_it_blocks(session, store):
@@ -286,21 +182,6 @@ def test_undo_ends_where_gc_removed_something(session, store):
         session.undo()
 
 
-def test_gc_of_something_old_does_not_end_the_undo_of_something_new(session, store):
-    for n in range(3):
-        session.save({"n": n})
-    session.delete("#1")
-    session.delete("#2")
-    gone_for_good(store, 1, "gc")
-    assert [each.undoable for each in session.operations()] == [False, True, False]
-    assert session.undo().summary.startswith("delete")
-    assert [each.seq for each in session.log()] == [3, 2]
-    with pytest.raises(NotFoundError) as caught:
-        session.undo()
-    assert caught.value.code is ErrorCode.UNDO_GONE
-    check_links(store)
-
-
 def test_gc_and_forget_end_undo_and_say_so(session, store):
     session.save({"n": 0})
     session.save({"n": 1})
@@ -339,16 +220,6 @@ def test_redo_ends_where_gc_removed_something(session, store):
     assert caught.value.code is ErrorCode.UNDO_GONE
 
 
-def test_gc_with_nothing_undone_leaves_nothing_to_redo(session, store):
-    session.save({"n": 0})
-    session.save({"n": 1})
-    session.delete("@")
-    gone_for_good(store, 2, "gc")
-    with pytest.raises(NotFoundError) as caught:
-        session.redo()
-    assert caught.value.code is ErrorCode.NOTHING_TO_REDO
-
-
 def test_automatic_retention_is_passed_over(session, store):
     for n in range(3):
         session.save({"n": n})
@@ -376,29 +247,6 @@ def test_what_retention_removed_meanwhile_cannot_be_brought_back(session, store)
         session.undo()
     assert caught.value.code is ErrorCode.UNDO_GONE
     assert "no longer in the store" in str(caught.value)
-
-
-def test_what_retention_removed_does_not_keep_others_from_coming_back(session, store):
-    """A row that was only led past something need not be there for that something to come back."""
-    for n in range(4):
-        session.save({"n": n})
-    session.delete("#2")
-    gone_for_good(store, 3, "retire")
-    session.undo()
-    assert [cp.seq for cp in session.log()] in ([4, 2, 1], [4, 1])
-    assert session.load("#2") == {"n": 1}
-    check_links(store)
-
-
-def test_a_head_to_go_back_to_must_still_be_there(session, store):
-    session.save({"n": 0})
-    session.save({"n": 1})
-    session.restore("#1")
-    gone_for_good(store, 2, "retire")
-    with pytest.raises(NotFoundError) as caught:
-        session.undo()
-    assert caught.value.code is ErrorCode.UNDO_GONE
-    assert session.checkpoint().seq == 3
 
 
 def test_an_undo_beside_a_save_is_worked_out_again(faulty, faulty_store):
@@ -444,16 +292,6 @@ def test_an_undo_beside_an_undo_takes_back_the_one_before(faulty, faulty_store):
     assert [entry.of for entry in entries_of(store)] == [None, None, 2, 1]
 
 
-def test_hidden_children_of_what_goes_are_led_past_it_too(session, store):
-    session.save({"n": 0})
-    idea = session.fork("@", "idea")
-    idea.save({"n": 1})
-    hide(store, 3)
-    session.undo()
-    check_links(store)
-    assert not session.exists("#2")
-
-
 def test_a_damaged_entry_is_not_reversed(session, store, monkeypatch):
     """The store's own checksum covers it; this is what stands behind that."""
     session.save({})
@@ -466,30 +304,3 @@ def test_a_damaged_entry_is_not_reversed(session, store, monkeypatch):
     monkeypatch.setattr(reader_type, "operations", lambda *_, **__: [damaged])
     with pytest.raises(IntegrityError):
         session.undo()
-
-
-def test_a_long_log_is_read_only_as_far_back_as_it_is_needed(faulty, faulty_store):
-    store = faulty_store
-    session = store.session("s")
-    session.save({})
-    for n in range(120):
-        session.tag("@", f"t{n}")
-    read = []
-
-    def counted(found):
-        read.append(len(found))
-        return found
-
-    faulty.plan(Fault("operations", nth=None, after=counted))
-    for n in range(5):
-        assert session.undo().number == 120 - n
-    assert max(read) < 70
-    for _ in range(115):
-        session.undo()
-    assert session.checkpoint().tags == ()
-    with pytest.raises(NotFoundError):
-        session.undo()
-    for _ in range(120):
-        session.redo()
-    assert len(session.checkpoint().tags) == 120
-    assert sum(each.undoable for each in session.operations(limit=None)) == 120

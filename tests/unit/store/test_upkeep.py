@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import threading
 import warnings
 
 import pytest
-from tests.unit.store.journal import check_links, entries_of, kinds_of
+from tests.unit.store.journal import check_links, kinds_of
 
 import holdfast
 from holdfast import Keep
 from holdfast.backends.sqlite import SqliteBackend
 from holdfast.errors import HoldfastWarning
-from holdfast.objects.verified import read_chunk
 from holdfast.storage.records import Query
-from holdfast.store import collecting, retiring, upkeep
-from holdfast.store.progress import silent
+from holdfast.store import gc as collecting
+from holdfast.store import keep as upkeep
 
 
 def rows_of(store, name="s"):
@@ -91,22 +88,6 @@ def test_without_keep_nothing_goes(store):
     assert kinds_of(store) == []
 
 
-def test_an_entry_of_the_log_names_what_went_and_nothing_else(store):
-    session = store.session("s", keep=Keep(at_most=3))
-    made = []
-    for n in range(6):
-        made.append(session.save({"n": n}))
-        session.tag("@", f"t{n}")
-    entries = [each for each in entries_of(store) if "tags" not in each.edits[0].after]
-
-    assert [[each.checkpoint.hex() for each in entry.edits] for entry in entries] == [
-        [cp.id] for cp in made[:3]
-    ]
-    retired = [each for each in session.operations() if each.kind == "retire"]
-    assert [each.summary for each in retired] == ["retire 1 checkpoint"] * 3
-    assert not any(each.undoable for each in retired)
-
-
 def test_undo_passes_over_what_retention_did(store):
     session = store.session("s", keep=Keep(at_most=3))
     session.save({"n": 0})
@@ -131,32 +112,6 @@ def test_documents_are_kept_in_bounds_too(store):
     assert [session.load(each)["log"][-1] for each in session.log()] == [11, 10, 9]
 
 
-def test_saving_a_state_again_removes_nothing_that_it_relies_on(store):
-    session = store.session("s", keep=Keep(at_most=1))
-    for n in range(40):
-        session.save(state(n % 2), step=n)
-        assert session.load() == state(n % 2)
-
-
-def test_more_than_are_looked_at_each_time_are_looked_at_now_and_then(store, monkeypatch):
-    monkeypatch.setattr(upkeep, "_LOOKED_AT_EACH_SAVE", 8)
-    looks = []
-
-    def counted(*args, **options):
-        looks.append(1)
-        return retiring.retire(*args, **options)
-
-    monkeypatch.setattr(upkeep, "retire", counted)
-    session = store.session("s", keep=Keep(at_most=40))
-    for n in range(200):
-        session.save({"n": n}, step=n)
-        # A share of an eighth, and no more.
-        assert len(rows_of(store)) <= 40 + 40 // 8
-
-    assert len(looks) < 120
-    assert steps(session)[:40] == list(range(199, 159, -1))
-
-
 def test_chunks_go_after_a_while_and_the_store_stays_small(store):
     session = store.session("s", keep=Keep(at_most=5))
     sizes = []
@@ -174,64 +129,8 @@ def test_chunks_go_after_a_while_and_the_store_stays_small(store):
     assert before < 400 * sizes[0] / 2
 
 
-def test_a_step_is_bounded_however_large_the_store_is(store, monkeypatch):
-    """One save looks into a few chunks, and removes a few, although there are thousands to look at."""
-    crowd = store.session("crowd")
-    for n in range(300):
-        crowd.save(state(n) if n % 2 else {"n": n})
-    # All of them go at once, and their chunks are to be collected.
-    store.session("crowd", keep=Keep(at_most=1)).save({})
-    monkeypatch.setattr(upkeep, "_WORTH_COLLECTING", 1)
-    read = []
-
-    def counted(*args):
-        read.append(1)
-        return read_chunk(*args)
-
-    monkeypatch.setattr(collecting, "read_chunk", counted)
-
-    session = store.session("s", keep=Keep(at_most=1))
-    collected = quiet = 0
-    chunks = store.stats().chunks
-    for n in range(600):
-        del read[:]
-        before = chunks
-        session.save({"n": n})
-        assert len(read) <= 2 * collecting._STEP
-        chunks = store.stats().chunks
-        assert chunks >= before - collecting._STEP
-        collected += chunks < before
-        quiet = 0 if chunks < before else quiet + 1
-        if quiet == 50 and store.url.startswith("postgresql:"):
-            # Nothing is left of the crowd, and each save, which is many round trips, does what the one before it did.
-            break
-
-    assert collected > 1
-    assert chunks < 10
-
-
-def test_a_step_of_many_small_checkpoints_ends(store, monkeypatch):
-    crowd = store.session("crowd")
-    for n in range(700):
-        crowd.save({"n": n})
-    with store._backend.collection() as collection:
-        seen = []
-        mark = collection.mark
-
-        def counted(names):
-            seen.append(1)
-            return mark(names)
-
-        monkeypatch.setattr(collection, "mark", counted)
-        for _ in collecting._marking(store._backend, collection, silent, without=frozenset()):
-            assert len(seen) <= 2 * collecting._STEP
-            del seen[:]
-        assert len(seen) < 700
-
-
 def is_collecting(store):
-    kept = store._parts.upkeep._upkeep
-    return kept is not None and kept._collecting is not None
+    return store._parts.retention._collecting is not None
 
 
 def slowly(monkeypatch):
@@ -265,16 +164,6 @@ def test_trouble_is_a_warning_at_the_line_that_saved_and_the_save_stays(tmp_path
         assert [each.seq for each in session.log()] == [20, 19, pinned.seq]
 
 
-def test_the_warning_of_a_document_names_the_line_that_saved(store):
-    document = store.session("s", keep=Keep(at_most=2, per="agent")).document(default={})
-    document["n"] = 1
-    with pytest.warns(HoldfastWarning, match="belongs to no agent") as seen:
-        document.save()
-
-    assert seen[0].filename == __file__
-    assert store.session("s").load() == {"n": 1}
-
-
 def test_several_threads_keep_to_the_cap_together(store):
     errors = []
 
@@ -304,7 +193,7 @@ def test_several_threads_keep_to_the_cap_together(store):
     assert errors == []
     for name in ("t0", "t1"):
         # Tips may lie beyond the cap: nothing else does.
-        assert store.session(name).prune(Keep(at_most=6), dry_run=True).deleted == 0
+        assert store.session(name).prune(Keep(at_most=6), dry_run=True, only=True).deleted == 0
         assert 6 <= len(rows_of(store, name)) <= 9
         check_links(store, name)
         # However they took turns, the entries of one took the place of those of the other.
@@ -342,72 +231,6 @@ def test_a_fork_of_the_process_goes_on_on_both_sides(tmp_path, monkeypatch):
         assert len(store.find(session="child")) == 2
 
 
-def test_a_fork_from_another_thread_does_not_wait_for_a_collection(tmp_path, monkeypatch):
-    slowly(monkeypatch)
-    with holdfast.open(tmp_path / "store", durability="process") as store:
-        session = store.session("s", keep=Keep(at_most=3))
-        for n in range(12):
-            session.save(state(n), step=n)
-        assert is_collecting(store)
-        waited = []
-        backend = store._backend
-        assert isinstance(backend, SqliteBackend)
-        pool = backend._pool
-
-        def waits(left):
-            waited.append(left)
-
-        monkeypatch.setattr(pool._changed, "wait", waits)
-
-        def fork():
-            child = os.fork()
-            if child == 0:
-                os._exit(0)
-            os.waitpid(child, 0)
-
-        thread = threading.Thread(target=fork)
-        thread.start()
-        thread.join()
-        assert waited == []
-        # And it is taken up again, without a word.
-        for n in range(12, 60):
-            session.save(state(n), step=n)
-        assert session.load() == state(59)
-
-
-def test_a_fork_gives_the_connection_back_first_whatever_was_imported_first():
-    program = (
-        "import os, sys, holdfast.store.upkeep, holdfast.backends.forking as forking\n"
-        "told = []\n"
-        "class Told:\n"
-        "    def __getattr__(self, moment):\n"
-        "        return lambda: told.append((self.name, moment))\n"
-        "upkeep, backend = Told(), Told()\n"
-        "upkeep.name, backend.name = 'upkeep', 'backend'\n"
-        "holdfast.store.upkeep._ALL.add(upkeep)\n"
-        "forking.watch(backend)\n"
-        "child = os.fork()\n"
-        "if child == 0:\n"
-        "    os._exit(0)\n"
-        "os.waitpid(child, 0)\n"
-        "print(*[name for name, moment in told if moment == 'before_fork'])\n"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["upkeep", "backend"]
-
-
-def test_closing_ends_a_collection_that_is_under_way(store, monkeypatch):
-    slowly(monkeypatch)
-    session = store.session("s", keep=Keep(at_most=3))
-    for n in range(12):
-        session.save(state(n))
-    kept = store._parts.upkeep._upkeep
-    assert kept._collecting is not None
-    store.close()
-    assert kept._collecting is None
-    store.close()
-
-
 def test_an_async_session_keeps_to_it_as_well(tmp_path):
     import anyio
 
@@ -424,26 +247,6 @@ def test_an_async_session_keeps_to_it_as_well(tmp_path):
 def test_a_policy_that_is_none_is_refused_at_once(store):
     with pytest.raises(holdfast.InvalidInputError, match="a policy must be a Keep, not dict"):
         store.session("s", keep={"at_most": 3})
-
-
-def test_a_writer_whose_own_head_was_retired_can_still_fork(store):
-    slow = store.session("s", keep=Keep(at_most=2))
-    seen = slow.save({"n": 0})
-    for n in range(4):
-        store.session("s", keep=Keep(at_most=2)).save({"n": n})
-    saved = slow.save({"n": "mine"}, on_conflict="fork")
-    assert (saved.branch, saved.parent, saved.prev) == ("main-1", seen.id, None)
-    assert slow.load() == {"n": "mine"}
-    check_links(store)
-
-
-def test_a_fork_of_a_session_keeps_the_same_policy(store):
-    session = store.session("s", keep=Keep(at_most=2, per="branch"))
-    session.save({"n": 0})
-    forked = session.fork("@", "idea")
-    for n in range(5):
-        forked.save({"n": n})
-    assert len([each for each in store.find(session="s") if each.branch == "idea"]) == 2
 
 
 def test_stores_that_share_a_file_leave_a_collection_to_whoever_began_it(tmp_path, monkeypatch):

@@ -11,8 +11,6 @@ import pytest
 import holdfast
 from holdfast.backends import rows
 from holdfast.backends.memory import MemoryBackend
-from holdfast.objects.links import links
-from holdfast.storage.inspection import LostRow
 from holdfast.storage.records import CheckpointId, ChunkHash
 from holdfast.store import Store
 
@@ -272,28 +270,6 @@ def test_verify_beside_writers_finds_nothing(path):
             writer.join()
 
 
-def test_what_goes_between_two_looks_is_not_damage(path, monkeypatch):
-    with holdfast.open(path, durability="process") as store:
-        session = store.session("s")
-        for number in range(4):
-            session.save({"n": number, "own": bytes([number]) * 100})
-        backend = store._backend
-        usual = backend.reader
-        looks: list[int] = []
-
-        def reader():
-            # The rows have been looked at; before anybody reads the states, some of them go.
-            if not looks:
-                looks.append(1)
-                session.delete("#2")
-                store.gc(keep_days=0)
-            return usual()
-
-        monkeypatch.setattr(backend, "reader", reader)
-        assert store.verify().ok
-        assert looks
-
-
 def test_a_store_in_memory_that_lost_a_chunk_says_so():
     backend = MemoryBackend()
     store = Store(backend)
@@ -319,23 +295,6 @@ def test_progress_is_told_and_the_twin_says_the_same(path, monkeypatch):
     assert asyncio.run(twin()) == report
 
 
-def test_what_is_saved_between_the_two_views_of_every_look_is_not_damage(path, monkeypatch):
-    with holdfast.open(path, durability="process") as store:
-        writer = store.session("s")
-        inspect = store._backend.inspect
-        looks: list[holdfast.Checkpoint] = []
-
-        @contextmanager
-        def meanwhile():
-            looks.append(writer.save({"new": [len(looks)] * 3000}))
-            with inspect() as seen:
-                yield seen
-
-        monkeypatch.setattr(store._backend, "inspect", meanwhile)
-        assert store.verify().problems == ()
-        assert len(looks) == 1, "it was seen at once that nothing is wrong"
-
-
 def test_verify_beside_a_retention_finds_nothing(path, monkeypatch):
     """A row that goes between the two views is not damage."""
     with holdfast.open(path, durability="process") as store:
@@ -353,121 +312,3 @@ def test_verify_beside_a_retention_finds_nothing(path, monkeypatch):
 
         monkeypatch.setattr(store._backend, "inspect", meanwhile)
         assert store.verify().problems == ()
-
-
-def test_what_comes_and_goes_between_the_two_views_of_every_look_is_not_damage(path, monkeypatch):
-    with holdfast.open(path, durability="process") as store:
-        writer = store.session("s")
-        writer.save({"n": 0})
-        inspect = store._backend.inspect
-
-        @contextmanager
-        def meanwhile():
-            writer.save({"n": "in between", "own": [*range(3000)]})
-            with inspect() as seen:
-                writer.delete("@")
-                store.gc(keep_days=0)
-                yield seen
-
-        monkeypatch.setattr(store._backend, "inspect", meanwhile)
-        report = store.verify()
-        assert (report.problems, report.damaged) == ((), ())
-
-
-def test_of_what_is_missing_only_that_is_told_which_something_still_needs(monkeypatch):
-    """Two states lose chunks; one of the two is removed before verify has come to its end."""
-    backend = MemoryBackend()
-    store = Store(backend)
-    session = store.session("s")
-    kept = session.save({"kept": [f"a{n}" * 9 for n in range(4000)]})
-    gone = session.save({"gone": [f"b{n}" * 9 for n in range(4000)]})
-    session.save({"n": 3})
-    chunks = backend._open_moment().chunks
-    lost = {}
-    for saved in (kept, gone):
-        root = ChunkHash(bytes.fromhex(saved.root))
-        with backend.reader() as reader:
-            lost[saved.id] = links(root, reader.chunks([root])[root])[:3]
-        for name in lost[saved.id]:
-            del chunks[name]
-    of_both = {f"chunk {name.hex()}" for names in lost.values() for name in names}
-    assert len(of_both) == 6
-    found = store.verify()
-    assert {each.what for each in found.problems} == of_both
-    assert {each.id for each in found.damaged} == {kept.id, gone.id}
-
-    def told(what, _done):
-        if what == "looking at checkpoints":
-            store.forget("s", gone, clean=False)
-
-    monkeypatch.setattr("holdfast.store.verifying._STEP", 3)
-    found = store.verify(progress=told)
-    assert {each.id for each in found.damaged} == {kept.id}
-    assert {f"chunk {name.hex()}" for name in lost[kept.id]} <= {each.what for each in found.problems}
-
-
-def test_a_chunk_that_nothing_needs_and_that_only_the_usual_way_does_not_find_is_told(monkeypatch):
-    backend = MemoryBackend()
-    store = Store(backend)
-    store.session("s").save({"n": 1})
-    stray = store.session("s").save({"n": 2})
-    name = ChunkHash(bytes.fromhex(stray.root))
-    data = backend._open_moment().chunks[name]
-    store.forget("s", clean=False)
-    store.gc(keep_days=0)
-    backend._open_moment().chunks[name] = data
-    assert store.verify().ok
-    usual = backend.reader
-
-    class Blind:
-        def __init__(self, reader):
-            self._reader = reader
-
-        def __getattr__(self, asked):
-            return getattr(self._reader, asked)
-
-        def chunks(self, names):
-            return self._reader.chunks([each for each in names if each != name])
-
-    @contextmanager
-    def reader():
-        with usual() as view:
-            yield Blind(view)
-
-    monkeypatch.setattr(backend, "reader", reader)
-    assert [each.what for each in store.verify().problems] == [f"chunk {name.hex()}"]
-
-
-def test_what_cannot_be_found_and_is_unreadable_by_then_is_told(monkeypatch):
-    """A row that is damaged while verify looks is not one that has gone."""
-    backend = MemoryBackend()
-    store = Store(backend)
-    saved = store.session("s").save({"n": 1})
-    usual, inspect, looks = backend.reader, backend.inspect, []
-
-    class Over:
-        """A view of the store that answers some questions itself."""
-
-        def __init__(self, view, **answers):
-            self._view = view
-            self.__dict__ |= answers
-
-        def __getattr__(self, asked):
-            return getattr(self._view, asked)
-
-    @contextmanager
-    def reader():
-        with usual() as view:
-            yield Over(view, checkpoint=lambda _id: None)
-
-    @contextmanager
-    def inspecting():
-        looks.append(1)
-        lost = LostRow(CheckpointId(bytes.fromhex(saved.id)), "s", 1, "for a test")
-        with inspect() as seen:
-            yield seen if len(looks) == 1 else Over(seen, checkpoints=lambda: iter(()), lost=lambda: [lost])
-
-    monkeypatch.setattr(backend, "reader", reader)
-    monkeypatch.setattr(backend, "inspect", inspecting)
-    assert [each.id for each in store.verify().damaged] == [saved.id]
-    assert len(looks) == 2

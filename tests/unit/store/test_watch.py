@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-import os
 import subprocess
 import sys
 import threading
-import time
 
 import anyio
 import pytest
@@ -17,7 +15,7 @@ from hypothesis import strategies as st
 import holdfast
 from holdfast import InvalidInputError, Keep, StateError
 from holdfast.backends.memory import MemoryBackend
-from holdfast.store import watching
+from holdfast.store import watch as watching
 
 
 def names(found):
@@ -51,15 +49,6 @@ def test_one_session_is_watched_alone(store):
     assert names(stream) == [("t", 1), ("t", 2), ("t", 3)]
 
 
-def test_records_are_those_that_find_gives(store):
-    stream = store.watch(timeout=0)
-    store.session("s", agent="scout").save({"n": 1}, "hello", tags=["a"], metadata={"x": 1})
-    (seen,) = stream
-
-    assert seen == store.find()[0]
-    assert (seen.agent, seen.message, seen.tags) == ("scout", "hello", ("a",))
-
-
 @pytest.mark.parametrize("page", [1, 2, 3, 256])
 def test_more_than_a_page_comes_whole_and_in_order(store, monkeypatch, page):
     monkeypatch.setattr(watching, "_PAGE", page)
@@ -77,7 +66,7 @@ def test_what_was_removed_before_it_was_seen_is_left_out_and_nothing_waits_for_i
     for n in range(5):
         session.save({"n": n})
     session.delete("#5")
-    session.prune(Keep(last=2))
+    session.prune(Keep(last=2), only=True)
 
     assert [each.seq for each in stream] == [3, 4]
     assert list(store.watch(after=session.checkpoint("#4"), timeout=0)) == []
@@ -93,16 +82,6 @@ def test_what_undo_brings_back_does_not_come_again(store):
     session.tag("@", "x")
 
     assert list(stream) == []
-
-
-def test_forks_and_restores_are_checkpoints_too(store):
-    session = store.session("s")
-    session.save({"n": 0})
-    stream = store.watch(timeout=0)
-    session.fork("@", "side")
-    session.restore("#1")
-
-    assert [each.trigger for each in stream] == ["fork", "restore"]
 
 
 def test_a_thread_that_saves_wakes_one_that_waits(store):
@@ -161,25 +140,6 @@ def test_what_it_begins_after_must_be_a_checkpoint(store):
         store.watch(after="#1")
     with pytest.raises(InvalidInputError, match="session"):
         store.watch(session=7)
-
-
-def test_others_that_are_busy_do_not_keep_it_from_ending(store, monkeypatch):
-    """The time counts from the last that was shown, however much else is saved meanwhile."""
-    now = [0.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    pages = watching.Watch(store._backend, after=None, session="quiet")
-    real = pages.next_page
-
-    def busy(timeout):
-        assert timeout <= watching.LONGEST_WAIT
-        now[0] += 0.4
-        store.session("loud").save({"at": now[0]})
-        return real(0)
-
-    monkeypatch.setattr(pages, "next_page", busy)
-
-    assert list(watching.each(pages, 3.0)) == []
-    assert 3.0 <= now[0] <= 4.0
 
 
 @given(st.lists(st.sampled_from(["save a", "save b", "look", "delete"]), max_size=30), st.integers(1, 4))
@@ -256,27 +216,3 @@ def test_async_can_be_cancelled_while_it_waits(tmp_path):
             return ended, await store.session("s").load()
 
     assert anyio.run(main) == ([True], {"n": 1})
-
-
-def test_async_refuses_what_the_other_refuses(tmp_path):
-    async def main():
-        async with holdfast.aopen(tmp_path / "a.db", durability="process") as store:
-            with pytest.raises(InvalidInputError):
-                store.watch(timeout=-1)
-
-    anyio.run(main)
-
-
-def test_a_process_that_forks_watches_on_both_sides(tmp_path):
-    with holdfast.open(tmp_path / "store", durability="process") as store:
-        stream = store.watch(timeout=30)
-        child = os.fork()
-        if child == 0:
-            status = 1
-            try:
-                status = 0 if next(stream).session == "s" else 2
-            finally:
-                os._exit(status)
-        store.session("s").save({})
-        assert next(stream).session == "s"
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

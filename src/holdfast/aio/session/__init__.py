@@ -11,8 +11,6 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-import anyio.to_thread
-
 from holdfast.aio.document import ASYNC_DOCUMENTS, AsyncDocument
 from holdfast.aio.session.archiving import AsyncSessionArchiving
 from holdfast.aio.session.comparing import AsyncSessionComparing
@@ -21,16 +19,15 @@ from holdfast.aio.session.searching import AsyncSessionSearching
 from holdfast.aio.thread import in_thread
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.history.keep import Keep
-from holdfast.history.lineage import Tree
+from holdfast.history.tree import Tree
 from holdfast.objects.state import EncodedState
-from holdfast.store.branching import BranchInfo
+from holdfast.reports.changes import Undone
+from holdfast.reports.listings import BranchInfo, OperationInfo
+from holdfast.reports.search import Around
+from holdfast.reports.upkeep import PruneReport, Recovered
+from holdfast.storage.tables import RowChange
 from holdfast.store.draft import check_draft
-from holdfast.store.intent import UNSET, OnConflict, Unset
-from holdfast.store.looking import Around
-from holdfast.store.pruning import PruneReport
-from holdfast.store.recovering import Recovered
-from holdfast.store.session import Ref
-from holdfast.store.undoing import OperationInfo, Undone
+from holdfast.store.place import UNSET, OnConflict, Ref, Unset
 
 
 class AsyncSession(AsyncSessionComparing, AsyncSessionMerging, AsyncSessionArchiving, AsyncSessionSearching):
@@ -54,6 +51,7 @@ class AsyncSession(AsyncSessionComparing, AsyncSessionMerging, AsyncSessionArchi
         expect: Ref | Unset | None = UNSET,
         parent: Ref | None = None,
         on_conflict: OnConflict = "raise",
+        rows: Iterable[RowChange] = (),
     ) -> Coroutine[Any, Any, Checkpoint]:
         """See `Session.save`. The state is encoded by the call itself; what is awaited is the writing."""
         draft = check_draft(
@@ -68,9 +66,14 @@ class AsyncSession(AsyncSessionComparing, AsyncSessionMerging, AsyncSessionArchi
             duration_ms=duration_ms,
             key=key,
             created_at=created_at,
+            rows=rows,
         )
         encoded = state if isinstance(state, EncodedState) else self._session._writer.encode(state)
         return self._written(partial(self._session._writer.save, encoded, draft, expect, parent, on_conflict))
+
+    async def write(self, rows: Iterable[RowChange]) -> None:
+        """See `Session.write`."""
+        await self._written(partial(self._session.write, rows))
 
     def encode(self, state: Any) -> EncodedState:
         """See `Session.encode`; it touches no disk."""
@@ -103,7 +106,8 @@ class AsyncSession(AsyncSessionComparing, AsyncSessionMerging, AsyncSessionArchi
         document: Any = await in_thread(
             partial(self._session._writer.document, ref, default, ASYNC_DOCUMENTS)
         )
-        document._turn = anyio.Lock()
+        # One lock: they share one writer.
+        document._turn = self._turn
         made: AsyncDocument = document
         return made
 
@@ -167,9 +171,11 @@ class AsyncSession(AsyncSessionComparing, AsyncSessionMerging, AsyncSessionArchi
         """See `Session.delete`."""
         return await self._written(partial(self._session.delete, ref, force=force))
 
-    async def prune(self, keep: Keep, *, dry_run: bool = False) -> PruneReport:
+    async def prune(
+        self, keep: Keep | None = None, *, only: bool = False, dry_run: bool = False
+    ) -> PruneReport:
         """See `Session.prune`."""
-        return await in_thread(partial(self._session.prune, keep, dry_run=dry_run))
+        return await in_thread(partial(self._session.prune, keep, only=only, dry_run=dry_run))
 
     async def clear(self, *, force: bool = False) -> int:
         """See `Session.clear`."""
@@ -189,7 +195,7 @@ class AsyncSession(AsyncSessionComparing, AsyncSessionMerging, AsyncSessionArchi
         """See `Session.branches`."""
         return await in_thread(self._session.branches)
 
-    async def switch(self, name: str, *, remember: bool = False) -> Checkpoint:
+    async def switch(self, name: str, *, remember: bool = True) -> Checkpoint:
         """See `Session.switch`."""
         return await self._written(partial(self._session.switch, name, remember=remember))
 

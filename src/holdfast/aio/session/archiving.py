@@ -9,8 +9,8 @@ from typing import BinaryIO
 
 from holdfast.aio.session.identity import AsyncSessionIdentity
 from holdfast.aio.thread import in_thread
-from holdfast.store.archives.report import ExportReport
-from holdfast.store.session import Ref
+from holdfast.reports.transfer import ExportReport
+from holdfast.store.place import Ref
 
 
 class AsyncSessionArchiving(AsyncSessionIdentity):

@@ -7,7 +7,7 @@ from functools import partial
 from holdfast.aio.session.identity import AsyncSessionIdentity
 from holdfast.aio.thread import in_thread
 from holdfast.objects.diffing.diff import Diff
-from holdfast.store.session import Ref
+from holdfast.store.place import Ref
 
 
 class AsyncSessionComparing(AsyncSessionIdentity):

@@ -11,8 +11,8 @@ import anyio.from_thread
 
 from holdfast.aio.session.identity import AsyncSessionIdentity
 from holdfast.objects.merging.conflict import MergeConflict
-from holdfast.store.merging import MergeReport
-from holdfast.store.session import Ref
+from holdfast.reports.changes import MergeReport
+from holdfast.store.place import Ref
 
 AsyncChoice = Literal["ours", "theirs"] | Callable[[MergeConflict], Any] | None
 """As for `Session.merge`; a function may be `async def`, or return something to await."""

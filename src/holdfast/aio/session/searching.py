@@ -12,9 +12,9 @@ import anyio.from_thread
 from holdfast.aio.session.identity import AsyncSessionIdentity
 from holdfast.aio.thread import in_thread
 from holdfast.history.checkpoint import Checkpoint
+from holdfast.reports.search import BisectReport, Blame, GrepMatch, PathChange
+from holdfast.store.place import Ref
 from holdfast.store.searching.findings import Findings
-from holdfast.store.searching.reports import BisectReport, Blame, GrepMatch, PathChange
-from holdfast.store.session import Ref
 
 _T = TypeVar("_T")
 

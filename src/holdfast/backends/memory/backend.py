@@ -7,7 +7,7 @@ it: then it changes a copy.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ from holdfast.backends.forking import watch
 from holdfast.backends.intact import ReaderInspection
 from holdfast.backends.memory.adopting import adopt, check_adoption
 from holdfast.backends.memory.collecting import MemoryCollection, Signs
-from holdfast.backends.memory.moment import Moment, apply, check, erase
+from holdfast.backends.memory.moment import Moment, apply, check, check_fence, erase
 from holdfast.backends.memory.reader import MemoryReader
 from holdfast.errors import ConflictError, ErrorCode, UnsupportedError
 from holdfast.storage.copying import Adoption
@@ -26,7 +26,8 @@ from holdfast.storage.ports import Inspection
 from holdfast.storage.records import Batch, Receipt
 
 if TYPE_CHECKING:
-    from holdfast.storage.leasing import Holder, Lease
+    from holdfast.storage.leasing import Fence, Holder, Lease
+    from holdfast.storage.tables import RowChange
 
 _URL = "memory:"
 
@@ -56,10 +57,20 @@ class MemoryBackend:
             if ids and all(each in moment.checkpoints for each in ids):
                 return Receipt(tuple(moment.checkpoints[each] for each in ids))
             session = check(moment, batch)
+            changed = moment.tables.changed(batch.rows)
             moment = self._writable()
             receipt = apply(moment, batch, session)
+            moment.tables = changed
             self._changed.notify_all()
             return receipt
+
+    def write_rows(self, changes: Sequence[RowChange], fence: Fence | None = None) -> None:
+        """See `Backend.write_rows`."""
+        with self._lock:
+            moment = self._open_moment()
+            check_fence(moment, fence)
+            changed = moment.tables.changed(changes)
+            self._writable().tables = changed
 
     def adopt(self, batch: Adoption) -> None:
         """See `Backend.adopt`."""

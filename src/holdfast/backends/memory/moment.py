@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from holdfast.backends import rules
+from holdfast.backends.row_tables import Tables
 from holdfast.errors import ConflictError
 from holdfast.storage.records import (
     Batch,
@@ -25,7 +26,7 @@ from holdfast.storage.records import (
 )
 
 if TYPE_CHECKING:
-    from holdfast.storage.leasing import Lease
+    from holdfast.storage.leasing import Fence, Lease
 
 
 @dataclass(slots=True)
@@ -44,6 +45,7 @@ class Moment:
     adopted: dict[str, int] = field(default_factory=dict)
     """How `adopt` left each session that it wrote."""
     leases: dict[str, Lease] = field(default_factory=dict)
+    tables: Tables = field(default_factory=Tables)
     epoch: int = 0
     position: int = 0
     lease_epoch: int = 0
@@ -62,6 +64,7 @@ class Moment:
             stamps=dict(self.stamps),
             adopted=dict(self.adopted),
             leases=dict(self.leases),
+            tables=self.tables,
             epoch=self.epoch,
             position=self.position,
             lease_epoch=self.lease_epoch,
@@ -70,7 +73,7 @@ class Moment:
 
 def check(moment: Moment, batch: Batch) -> SessionRow:
     """The session as it will be, once everything that can be refused has been looked at."""
-    _check_fence(moment, batch)
+    check_fence(moment, batch.fence)
     session = rules.claim_session(moment.sessions.get(batch.claim.session), batch)
     rules.check_guard(session, batch.guard)
     for relied_on in rules.relied_on(batch):
@@ -100,12 +103,13 @@ def check(moment: Moment, batch: Batch) -> SessionRow:
     return rules.switched(session, batch)
 
 
-def _check_fence(moment: Moment, batch: Batch) -> None:
-    if batch.fence is not None:
+def check_fence(moment: Moment, fence: Fence | None) -> None:
+    """Raise where a lease is not held by that claim."""
+    if fence is not None:
         # Only who holds a lease needs to know what one is.
-        from holdfast.backends.leasing import check_fence
+        from holdfast.backends import leasing
 
-        check_fence(moment.leases.get(batch.fence.name), batch.fence)
+        leasing.check_fence(moment.leases.get(fence.name), fence)
 
 
 def _check_removals(moment: Moment, new: Mapping[CheckpointId, CheckpointRow], batch: Batch) -> None:
@@ -162,6 +166,7 @@ def erase(moment: Moment, session: str) -> None:
     """Remove a session with all that belongs to it."""
     for lease in [each for each in moment.leases if each.partition(":")[2] == session]:
         del moment.leases[lease]
+    moment.tables = moment.tables.without(session)
     moment.sessions.pop(session, None)
     moment.adopted.pop(session, None)
     for name in [each for each in moment.branches if each[0] == session]:

@@ -19,6 +19,7 @@ from holdfast.storage.records import (
     SessionRow,
     StoreStats,
 )
+from holdfast.storage.tables import Row, RowQuery, Table
 
 
 class MemoryReader:
@@ -88,6 +89,18 @@ class MemoryReader:
         mark = self._moment.adopted.get(session.id)
         kinds: tuple[Adopted, ...] = ("whole", "partial")
         return next((each for each in kinds if mark == adoption_mark(session, each)), None)
+
+    def tables(self) -> Sequence[Table]:
+        """See `Reader.tables`."""
+        return self._moment.tables.declared()
+
+    def find_rows(self, table: Table, query: RowQuery) -> Sequence[Row]:
+        """See `Reader.find_rows`."""
+        return self._moment.tables.find(table, query)
+
+    def count_rows(self, table: Table, query: RowQuery) -> int:
+        """See `Reader.count_rows`."""
+        return len(self._moment.tables.find(table, query._replace(limit=None)))
 
     def stats(self) -> StoreStats:
         """See `Reader.stats`; chunks are kept as they came."""

@@ -1,25 +1,25 @@
 """A store in a PostgreSQL database: for any number of machines.
 
-backend.py      PostgresBackend: the port, joined from the parts below
-address.py      the URL: what libpq gets of it, what is ours, what may be shown
-connecting.py   one connection: login, settings, poolers
-pooling.py      connections shared by threads, through restarts of the server and forks
-schema.sql      the tables of a new store; migrations/ leads older ones there
-creation.py     a schema becomes a store; an existing one is recognized
-write.py        a batch becomes rows, in one round trip
-view.py         one read transaction
-read.py         the questions that are asked in it
-query.py        a Query becomes SQL
-chunks.py       the chunk table
-collecting.py   removing chunks that nothing needs
-locking.py      keeping everybody out, without holding them up
-turns.py        writers of one session, one after the other
-scrubbing.py    tables written anew without what was removed
-tables.py       the rows of all tables, for looking at damage
-rebuilding.py   a new schema from what is whole, in the place of the damaged one
-adopting.py     rows of another store, as they are
-watching.py     waiting for checkpoints of others
-errors.py       the driver's errors become ours
+backend.py       PostgresBackend: the port, joined from the parts below
+address.py       the URL: what libpq gets of it, what is ours, what may be shown
+connection.py    one connection: login and settings; the pool that threads share
+schema.sql       the tables and functions of a store
+create.py        a schema becomes a store; an existing one is recognized
+commit.py        a batch becomes rows, in one round trip
+extension.py     rows of extension tables
+reader.py        one read transaction, and the questions that are asked in it
+query.py         a Query becomes SQL
+chunks.py        the chunk table
+gc.py            removing chunks that nothing needs
+lease.py         leases
+locks.py         keeping everybody out, without holding them up
+turns.py         writers of one session, one after the other
+scrub.py         tables written anew without what was removed
+inspect_rows.py  the rows of all tables, for looking at damage
+rebuild.py       a new schema from what is whole, in the place of the damaged one
+adopt.py         rows of another store, as they are
+watch.py         waiting for checkpoints of others
+errors.py        the driver's errors become ours
 """
 
 from __future__ import annotations

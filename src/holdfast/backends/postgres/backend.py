@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import OrderedDict
@@ -15,13 +16,13 @@ import psycopg
 from holdfast.backends import rules
 from holdfast.backends.chunk_rows import PackedChunk, remember
 from holdfast.backends.forking import watch
-from holdfast.backends.postgres import creation, write
+from holdfast.backends.postgres import commit
 from holdfast.backends.postgres.address import Address, parse
-from holdfast.backends.postgres.adopting import adopt, forget_adoption
-from holdfast.backends.postgres.appending import Appending, append, can_append
+from holdfast.backends.postgres.adopt import adopt, forget_adoption
 from holdfast.backends.postgres.chunks import make_fit, note_depths
-from holdfast.backends.postgres.collecting import PostgresCollection, current_epoch, open_epoch
-from holdfast.backends.postgres.connecting import Connected, Connector, Durability
+from holdfast.backends.postgres.commit import KnownSession, Written
+from holdfast.backends.postgres.connection import Connection, Durability, Pool
+from holdfast.backends.postgres.create import check_there, check_version, recognize
 from holdfast.backends.postgres.errors import (
     is_lost,
     is_retryable,
@@ -30,14 +31,12 @@ from holdfast.backends.postgres.errors import (
     translate,
     translated,
 )
-from holdfast.backends.postgres.gathering import Gathering
-from holdfast.backends.postgres.pooling import Pool
-from holdfast.backends.postgres.read import FirstQuestions, PostgresReader, can_be_kept
-from holdfast.backends.postgres.scrubbing import check_owner, scrub
+from holdfast.backends.postgres.extension import erase_rows, write_rows
+from holdfast.backends.postgres.gc import PostgresCollection, current_epoch, open_epoch
+from holdfast.backends.postgres.reader import FirstQuestions, PostgresReader, can_be_kept, view
+from holdfast.backends.postgres.scrub import check_owner, scrub
 from holdfast.backends.postgres.turns import Turns
-from holdfast.backends.postgres.view import View
-from holdfast.backends.postgres.watching import Watcher
-from holdfast.backends.postgres.write import KnownSession, Written
+from holdfast.backends.postgres.watch import Watcher
 from holdfast.backends.preparing import prepare, prepare_in_turn
 from holdfast.backends.recent import RecentChunks
 from holdfast.errors import ConflictError, ErrorCode, HoldfastError, InvalidInputError, UnsupportedError
@@ -48,13 +47,14 @@ from holdfast.storage.records import Batch, ChunkHash, Receipt
 
 if TYPE_CHECKING:
     from holdfast.backends.inspection import RowInspection
-    from holdfast.storage.leasing import Holder, Lease
+    from holdfast.storage.leasing import Fence, Holder, Lease
+    from holdfast.storage.tables import RowChange, Table
 
 _T = TypeVar("_T")
 
-_Attempt = Callable[[Connected, Batch, Sequence[PackedChunk], KnownSession], Written]
-
 _UNIQUE_VIOLATION: Final = "23505"
+_NOT_THERE: Final = ("42P01", "42703")
+"""A table or a column."""
 
 _ATTEMPTS: Final = 100
 """A commit that begins anew lost to another one or to a server that went away; so many in a row mean something else."""
@@ -98,14 +98,14 @@ class PostgresBackend:
     def __init__(self, address: Address, *, durability: Durability, timeout: float) -> None:
         self._address = address
         self._timeout = timeout
-        self._pool = Pool(Connector(address, durability=durability, timeout=timeout), timeout=timeout)
-        self._watcher = Watcher(self._pool, address)
-        self._turns = Turns(Connector(address, durability="process", timeout=timeout), timeout=timeout)
+        self._pool = Pool(address, durability=durability, timeout=timeout)
+        self._watcher = Watcher(self._pool)
+        self._turns = Turns(address, durability="process", timeout=timeout)
         self._recent = RecentChunks()
         self._compress = True
         self._known = KnownSessions()
-        self._flushes = durability == "power"
-        self._gathering = Gathering(self._pool, flushes=self._flushes)
+        # Extension tables that are there as declared.
+        self._ready: set[Table] = set()
         watch(self)
 
     @classmethod
@@ -144,11 +144,11 @@ class PostgresBackend:
         backend = cls(address, durability=durability, timeout=timeout)
         backend._compress = compress
 
-        def look(connection: Connected) -> None:
+        def look(connection: Connection) -> None:
             if damaged:
-                creation.check_there(connection, address.schema, address.shown)
+                check_there(connection, address.schema, address.shown)
             else:
-                creation.recognize(connection, address.schema, address.shown, create=create)
+                recognize(connection, address.schema, address.shown, create=create)
 
         try:
             # A store that was made, and whose maker never heard of it, is found by the next look.
@@ -157,22 +157,6 @@ class PostgresBackend:
             backend.close()
             raise
         return backend
-
-    @classmethod
-    def migrate(cls, url: str, *, dry_run: bool, timeout: float) -> tuple[str, list[creation.Migration]]:
-        """Bring the tables of a store to the version of this code: its URL as it is shown, and the steps.
-
-        With `dry_run` the steps are only named. The store cannot be open for it: that is refused where the versions
-        differ.
-        """
-        address = parse(url)
-        pool = Pool(Connector(address, durability="power", timeout=timeout), timeout=timeout)
-        try:
-            with pool.dedicated() as connection, translated(address.shown):
-                steps = creation.migrate(connection, address.schema, address.shown, dry_run=dry_run)
-        finally:
-            pool.close()
-        return address.shown, steps
 
     @property
     def url(self) -> str:
@@ -188,9 +172,25 @@ class PostgresBackend:
         note_depths(chunks, self._recent)
         remember(chunks, self._recent)
         self._known.put(written.session)
-        if written.watched and written.checkpoints:
-            self._watcher.notify()
+        self._ready.update(change.table for change in batch.rows)
         return Receipt(tuple(written.checkpoints[row.id] for row in batch.checkpoints))
+
+    def write_rows(self, changes: Sequence[RowChange], fence: Fence | None = None) -> None:
+        """See `Backend.write_rows`."""
+        from holdfast.backends.postgres.lease import check_fence
+
+        def work(connection: Connection) -> None:
+            with connection.transaction():
+                commit.enter(connection)
+                if fence is not None:
+                    check_fence(connection, fence)
+                write_rows(connection, changes, self._ready)
+
+        def begins_anew(error: psycopg.Error) -> bool:
+            return is_retryable(error) or self._is_unready(error)
+
+        self._again(work, begins_anew)
+        self._ready.update(change.table for change in changes)
 
     def adopt(self, batch: Adoption) -> None:
         """See `Backend.adopt`."""
@@ -200,17 +200,16 @@ class PostgresBackend:
         self._known.take(batch.session.id)
 
         def begins_anew(error: psycopg.Error) -> bool:
-            if error.sqlstate == write.UNFOUNDED:
+            if error.sqlstate == commit.UNFOUNDED:
                 make_fit(chunks, error.diag.message_detail)
                 return True
             return is_retryable(error)
 
-        if self._again(lambda connection: adopt(connection, batch, chunks), begins_anew):
-            self._watcher.notify()
+        self._again(lambda connection: adopt(connection, batch, chunks), begins_anew)
 
     def reader(self) -> AbstractContextManager[PostgresReader]:
         """See `Backend.reader`."""
-        return View(self._pool, self.url, self._timeout)
+        return view(self._pool, self.url, self._timeout)
 
     def reader_for(
         self, session: str, name: str, known: ChunkHash | None = None
@@ -218,7 +217,20 @@ class PostgresBackend:
         """See `ReadsAhead.reader_for`."""
         # Of what cannot be there nothing need be asked.
         first = FirstQuestions(session, name, known) if can_be_kept(session) and can_be_kept(name) else None
-        return View(self._pool, self.url, self._timeout, first)
+        return view(self._pool, self.url, self._timeout, first)
+
+    def ask_sql(
+        self, query: str, parameters: Sequence[object], *, seconds: float, limit: int
+    ) -> tuple[tuple[str, ...], list[tuple[object, ...]], bool]:
+        """Answer a SELECT over the published views as the role of HOLDFAST_SQL_URL."""
+        from holdfast.backends.postgres import sql
+
+        reader = os.environ.get(sql.VARIABLE)
+        with self._pool.dedicated() as owner:
+            owner.autocommit = True
+            return sql.ask(
+                owner, self._address.schema, reader, query, parameters, seconds=seconds, limit=limit
+            )
 
     def turn(self, session: str) -> AbstractContextManager[object]:
         """See `Backend.turn`."""
@@ -229,7 +241,7 @@ class PostgresBackend:
         del at
         # Only who wants a lease needs them; the same below.
         from holdfast.backends.leasing import microseconds
-        from holdfast.backends.postgres.leasing import claim
+        from holdfast.backends.postgres.lease import claim
 
         length = microseconds(seconds)
         # One whose reply was lost is found to be the holder's own when it is made again.
@@ -239,20 +251,20 @@ class PostgresBackend:
         """See `Backend.renew`."""
         del at
         from holdfast.backends.leasing import microseconds
-        from holdfast.backends.postgres.leasing import renew
+        from holdfast.backends.postgres.lease import renew
 
         length = microseconds(seconds)
         return self._again(lambda connection: renew(connection, lease, length, ticks), _passes)
 
     def release(self, lease: Lease) -> None:
         """See `Backend.release`."""
-        from holdfast.backends.postgres.leasing import release
+        from holdfast.backends.postgres.lease import release
 
         self._again(lambda connection: release(connection, lease), _passes)
 
     def lease(self, name: str) -> Lease | None:
         """See `Backend.lease`."""
-        from holdfast.backends.postgres.leasing import read_lease
+        from holdfast.backends.postgres.lease import read_lease
 
         return self._again(lambda connection: read_lease(connection, name), _passes)
 
@@ -276,14 +288,15 @@ class PostgresBackend:
 
     def erase_session(self, session: str) -> None:
         """See `Backend.erase_session`."""
-        from holdfast.backends.postgres.leasing import remove_named_after
+        from holdfast.backends.postgres.lease import remove_named_after
 
         self._known.take(session)
 
-        def erase(connection: Connected) -> None:
+        def erase(connection: Connection) -> None:
             with connection.transaction():
-                write.enter(connection)
-                write.erase_session(connection, session)
+                commit.enter(connection)
+                erase_rows(connection, session)
+                commit.erase_session(connection, session)
                 forget_adoption(connection, session)
                 remove_named_after(connection, session)
 
@@ -293,7 +306,7 @@ class PostgresBackend:
         """See `Backend.scrub`. Tables are written anew; the server's own log and its backups are not ours to clear."""
         self._recent = RecentChunks()
         with self._pool.dedicated() as connection, translated(self.url):
-            creation.check_version(connection, self.url)
+            check_version(connection, self.url)
             check_owner(connection, self.url)
             if not dry_run:
                 scrub(connection, self.url, timeout=self._timeout)
@@ -302,7 +315,7 @@ class PostgresBackend:
     def inspect(self) -> Iterator[RowInspection]:
         """See `Backend.inspect`."""
         # Only who looks for damage needs it.
-        from holdfast.backends.postgres.tables import inspected
+        from holdfast.backends.postgres.inspect_rows import inspected
 
         with (
             self._pool.dedicated() as connection,
@@ -313,12 +326,12 @@ class PostgresBackend:
 
     def rebuild(self, plan: Callable[[Inspection], Rebuilt | None]) -> str | None:
         """See `Backend.rebuild`."""
-        from holdfast.backends.postgres.rebuilding import rebuild_store
+        from holdfast.backends.postgres.rebuild import rebuild_store
 
         with self._pool.dedicated() as connection, translated(self.url):
             aside = rebuild_store(connection, self._address.schema, self.url, plan)
         # What was known of sessions and chunks was true of what was there before.
-        self._known, self._recent = KnownSessions(), RecentChunks()
+        self._known, self._recent, self._ready = KnownSessions(), RecentChunks(), set()
         return aside
 
     def wait_for_checkpoint(self, after: int, timeout: float) -> int:
@@ -336,27 +349,21 @@ class PostgresBackend:
 
     def close(self) -> None:
         """See `Backend.close`."""
-        self._watcher.close()
         self._turns.close()
         self._pool.close()
 
     def before_fork(self) -> None:
         """Nothing: the parent keeps its connections, and the child gets none of them."""
-        self._pool.before_fork()
-        self._turns.pool.before_fork()
 
     def after_fork_in_parent(self) -> None:
         """Go on."""
-        self._turns.pool.after_fork_in_parent()
-        self._pool.after_fork_in_parent()
 
     def after_fork_in_child(self) -> None:
         """Go on with connections of its own, and without what other threads were changing."""
-        self._recent, self._known = RecentChunks(), KnownSessions()
-        self._gathering = Gathering(self._pool, flushes=self._flushes)
+        self._recent, self._known, self._ready = RecentChunks(), KnownSessions(), set()
         self._turns.pool.after_fork_in_child()
         self._pool.after_fork_in_child()
-        self._watcher = Watcher(self._pool, self._address)
+        self._watcher = Watcher(self._pool)
 
     def _commit(self, batch: Batch, chunks: Sequence[PackedChunk]) -> Written:
         deadline = time.monotonic() + self._timeout
@@ -367,7 +374,7 @@ class PostgresBackend:
             self._check_size(batch, chunks)
             try:
                 try:
-                    return self._try(batch, chunks, first=attempts == 1)
+                    return self._try(batch, chunks)
                 except psycopg.Error as error:
                     failure = error
             except HoldfastError as error:
@@ -392,7 +399,7 @@ class PostgresBackend:
         if size > _MOST_BYTES:
             raise too_large(self.url, f"{size:,} bytes in one commit are more than {_MOST_BYTES:,}")
 
-    def _again(self, work: Callable[[Connected], _T], begins_anew: Callable[[psycopg.Error], bool]) -> _T:
+    def _again(self, work: Callable[[Connection], _T], begins_anew: Callable[[psycopg.Error], bool]) -> _T:
         """Do work that the server takes back as a whole where it fails, again as long as the error is a passing one."""
         deadline = time.monotonic() + self._timeout
         attempts = 0
@@ -405,60 +412,41 @@ class PostgresBackend:
                     if _is_over(attempts, deadline) or not begins_anew(error):
                         raise
 
-    def _try(self, batch: Batch, chunks: Sequence[PackedChunk], *, first: bool) -> Written:
+    def _try(self, batch: Batch, chunks: Sequence[PackedChunk]) -> Written:
         known = self._known.take(batch.claim.session)
-        attempt = None if known is None else _attempt_for(batch, chunks, known)
-        if known is not None and attempt is append and first and self._gathering.takes(chunks[0]):
-            try:
-                appending = Appending.of(batch, chunks, known)
-                reply = self._gathering.send(appending)
-            except psycopg.Error as error:
-                _check_outdated(error)
-                attempt = None
-            else:
-                if reply is not None:
-                    return appending.written(reply)
         with self._pool.connection() as connection:
-            if known is not None and attempt is not None:
+            if known is not None and commit.can_attempt(batch):
                 try:
-                    return attempt(connection, batch, chunks, known)
+                    return commit.attempt(connection, batch, chunks, known, self._ready)
                 except HoldfastError:
-                    # As in `_attempt_for`.
+                    # By what is known of the session it has to be refused. Whether that still holds is read.
                     pass
                 except psycopg.Error as error:
-                    _check_outdated(error)
-            return write.locked(connection, batch, chunks)
+                    if error.sqlstate not in (commit.STALE, _UNIQUE_VIOLATION):
+                        raise
+            return commit.locked(connection, batch, chunks, self._ready)
 
     def _begins_anew(self, error: psycopg.Error, batch: Batch, chunks: Sequence[PackedChunk]) -> bool:
         """Whether a commit that failed this way can be tried again without writing anything twice."""
-        if error.sqlstate == write.UNFOUNDED:
+        if error.sqlstate == commit.UNFOUNDED:
             make_fit(chunks, error.diag.message_detail)
             return True
-        if error.sqlstate in (write.STALE, _UNIQUE_VIOLATION) or is_retryable(error):
+        if error.sqlstate in (commit.STALE, _UNIQUE_VIOLATION) or is_retryable(error):
+            return True
+        if batch.rows and self._is_unready(error):
             return True
         # Nobody knows whether it took place. Checkpoints have ids, so that committing them again finds them; what has
         # none is for the caller to look up.
         return is_lost(error) and bool(batch.checkpoints)
 
+    def _is_unready(self, error: psycopg.Error) -> bool:
+        """Whether an extension table turned out not to be as it was: the next attempt looks."""
+        unready = bool(self._ready) and error.sqlstate in _NOT_THERE
+        self._ready.clear()
+        return unready
+
     def _refusal(self, error: psycopg.Error) -> BaseException:
         return translate(error, self.url) or error
-
-
-def _attempt_for(batch: Batch, chunks: Sequence[PackedChunk], known: KnownSession) -> _Attempt | None:
-    """What carries out a batch in one statement, from what is known of its session; None where that has to be read."""
-    try:
-        if write.can_attempt(batch):
-            return append if can_append(batch, chunks, known) else write.attempt
-    except HoldfastError:
-        # By what is known of the session it has to be refused. Whether that still holds is read.
-        pass
-    return None
-
-
-def _check_outdated(error: psycopg.Error) -> None:
-    """Raise an error again, unless it says that what was known of a session does not hold: then it has to be read."""
-    if error.sqlstate not in (write.STALE, _UNIQUE_VIOLATION):
-        raise error
 
 
 def _passes(error: psycopg.Error) -> bool:

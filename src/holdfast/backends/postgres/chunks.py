@@ -10,12 +10,8 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-import psycopg
-
 from holdfast.backends.chunk_rows import MAX_DEPTH, PackedChunk, ReadChunks
-from holdfast.backends.postgres.asking import Statement, array_of, rows_in
-from holdfast.backends.postgres.connecting import Connected
-from holdfast.backends.postgres.lining_up import LinedUp, line_up
+from holdfast.backends.postgres.connection import Connection
 from holdfast.backends.preparing import depth_of
 from holdfast.backends.recent import RecentChunks
 from holdfast.backends.rows import Row
@@ -23,44 +19,33 @@ from holdfast.objects.deltas import DELTA
 from holdfast.record import Record
 from holdfast.storage.records import ChunkHash
 
-AT_ONCE: Final = 256
+_AT_ONCE: Final = 256
 """Chunks in one statement: what is held in memory on both sides stays small."""
 
 _FIELDS = "c.number, c.hash, c.codec, c.size_bytes, c.base, c.depth, c.data"
 # Nearly all chunks stand alone, and asking for them so takes the server half as long.
-_SELECT_ALONE = Statement(
-    "chunks_alone",
-    f"SELECT {_FIELDS} FROM chunks AS c WHERE c.hash = ANY (%a)",  # noqa: S608 - constants
-    of_views=True,
-)
+_SELECT_ALONE: Final = f"SELECT {_FIELDS} FROM chunks AS c WHERE c.hash = ANY (%b::bytea[])"  # noqa: S608 - constants
 # All that the chunks stand on, each row once. One level more than there may be shows that there are too many.
-_SELECT_WITH_BASES = Statement(
-    "chunks",
+_SELECT_WITH_BASES: Final = (
     "WITH RECURSIVE chain (number, base, level) AS ("  # noqa: S608 - constants
-    "SELECT number, base, 0 FROM chunks WHERE hash = ANY (%a) UNION "
+    "SELECT number, base, 0 FROM chunks WHERE hash = ANY (%b::bytea[]) UNION "
     "SELECT c.number, c.base, w.level + 1 FROM chain AS w JOIN chunks AS c ON c.number = w.base "
     f"WHERE w.level <= {MAX_DEPTH}) "
-    f"SELECT {_FIELDS} FROM chunks AS c WHERE c.number = ANY (ARRAY(SELECT number FROM chain))",
-    of_views=True,
+    f"SELECT {_FIELDS} FROM chunks AS c WHERE c.number = ANY (ARRAY(SELECT number FROM chain))"
 )
-# The same for one chunk. Carrying the fields along takes one look into the table less to plan, and copies no large
-# values: those stay where they are until they are sent. With many chunks it takes longer.
-_CHAIN = (
+CHAIN: Final = (
     f"WITH RECURSIVE chain AS (SELECT {_FIELDS}, 0 AS level FROM chunks AS c WHERE c.hash = {{name}} UNION ALL "  # noqa: S608 - constants
     f"SELECT {_FIELDS}, w.level + 1 FROM chain AS w JOIN chunks AS c ON c.number = w.base "
     f"WHERE w.level <= {MAX_DEPTH}) SELECT number, hash, codec, size_bytes, base, depth, data FROM chain"
 )
-_SELECT_ONE = Statement("chunk", _CHAIN.format(name="%b"), of_views=True)
+"""The same for the one chunk whose name an expression gives. Carrying the fields along takes one look into the table
+less to plan, and copies no large values: those stay where they are until they are sent."""
+_SELECT_ONE: Final = CHAIN.format(name="%b")
 _PUT = (
     "SELECT put_chunks(%b::bytea[], %b::smallint[], %b::bigint[], %b::bytea[], %b::bytea[], %b::smallint[], "
     "%b::bytea[], %s)"
 )
-_SELECT_PRESENT = "SELECT hash FROM chunks WHERE hash = ANY (%b)"
-
-
-def root_of(name: str) -> str:
-    """The statement for the chunk with the name that an expression gives, and all that it stands on."""
-    return _CHAIN.format(name=name)
+_SELECT_PRESENT = "SELECT hash FROM chunks WHERE hash = ANY (%b::bytea[])"
 
 
 class ChunkColumns(Record):
@@ -93,7 +78,7 @@ class ChunkColumns(Record):
         return columns
 
 
-def put_in_turn(connection: Connected, packed: Sequence[PackedChunk], epoch: int) -> None:
+def put_in_turn(connection: Connection, packed: Sequence[PackedChunk], epoch: int) -> None:
     """Write chunks that may stand on each other, each after what it stands on; the transaction has entered."""
     turns: dict[ChunkHash, int] = {}
     for each in packed:
@@ -123,96 +108,33 @@ def note_depths(packed: Iterable[PackedChunk], recent: RecentChunks) -> None:
         each.number, each.depth = (0, 0) if depth is None else (1, depth)
 
 
-def present_among(connection: Connected, names: Iterable[ChunkHash]) -> set[ChunkHash]:
+def present_among(connection: Connection, names: Iterable[ChunkHash]) -> set[ChunkHash]:
     """Those of the chunks that are there."""
     return {ChunkHash(name) for (name,) in connection.execute(_SELECT_PRESENT, [list(names)], binary=True)}
 
 
-def read_chunks(connection: Connected, names: Iterable[ChunkHash]) -> dict[ChunkHash, bytes]:
+def read_chunks(connection: Connection, names: Iterable[ChunkHash]) -> dict[ChunkHash, bytes]:
     """The plain bytes of those chunks that are there. Their hashes are for the caller to check."""
-    wanted = list(names)
-    found: dict[ChunkHash, bytes] = {}
-    for start in range(0, len(wanted), AT_ONCE):
-        question = ChunkQuestion(wanted[start : start + AT_ONCE])
-        question.ask(connection)
-        chains, left = question.chains()
-        if left:
-            more = ChunkQuestion(left, with_bases=True)
-            more.ask(connection)
-            chains.update(more.chains()[0])
-        found.update(ReadChunks(chains))
-    return found
+    return dict(ReadChunks(find_chains(connection, list(names))))
 
 
-class ChunkQuestion:
-    """Some chunks that the server is asked for, and what it says: between the two its asker can do something else.
-
-    Args:
-        wanted: Their names.
-        with_bases: Whether to ask for all that they stand on, too. Nearly all stand alone. For a single one it is
-            always asked: that is most often a root, which most often stands on others.
-    """
-
-    __slots__ = ("_answer", "_come", "_is_taking", "_statement", "_wanted", "rows")
-
-    def __init__(self, wanted: Sequence[ChunkHash], *, with_bases: bool = False) -> None:
-        self._wanted = wanted
-        several = _SELECT_WITH_BASES if with_bases else _SELECT_ALONE
-        self._statement = _SELECT_ONE if len(wanted) == 1 else several
-        self._answer: LinedUp | None = None
-        self._is_taking = False
-        self._come: list[Row] = []
-        self.rows: list[Row] | None = None
-        """The answer, if there is one."""
-
-    def ask(self, connection: Connected) -> None:
-        """Ask, and wait for the answer."""
-        self.send(connection)
-        while self.receive_some(connection):
-            pass
-
-    def send(self, connection: Connected) -> None:
-        """Ask, behind what is under way on that connection."""
-        names = self._wanted[0] if self._statement is _SELECT_ONE else array_of(self._wanted)
-        self._answer = line_up(connection, self._statement, [names])
-
-    def receive_some(self, connection: Connected) -> list[Row]:
-        """Take rows of the answer, which is the next one to come on that connection; none where those were all."""
-        if self._answer is None or self._is_taking:
-            # Somebody was interrupted in sending it, or in here: rows may be lost, and nobody knows what comes next.
-            connection.close()
-            raise psycopg.OperationalError("an answer was not waited for")
-        self._is_taking = True
-        some: list[Row] = []
-        while not some and (part := self._answer.next_part()) is not None:
-            # The last one may be empty.
-            some = rows_in(connection, part) if part.ntuples else []
-        self._come += some
-        if not some:
-            self.rows = self._come
-        # Not where something was raised: what was refused is not complete either.
-        self._is_taking = False
-        return some
-
-    def alone(self, some: Iterable[Row]) -> dict[ChunkHash, Row]:
-        """The chunks in rows of the answer that need no others of it."""
-        if self._statement is not _SELECT_ALONE:
-            return {}
-        return {name: (number, *row) for number, name, *row in some if row[2] is None}
-
-    def chains(self) -> tuple[dict[ChunkHash, Sequence[Row]], list[ChunkHash]]:
-        """Those of the chunks that are there; and those of which more than was asked for is needed."""
-        found = chains_in(self.rows or ())
-        chains: dict[ChunkHash, Sequence[Row]] = {}
-        left: list[ChunkHash] = []
-        for name in self._wanted:
-            if name in found:
-                chain = found[name]
-                if self._statement is _SELECT_ALONE and chain[-1][3] is not None:
-                    left.append(name)
-                else:
-                    chains[name] = chain
-        return chains, left
+def find_chains(connection: Connection, wanted: Sequence[ChunkHash]) -> dict[ChunkHash, Sequence[Row]]:
+    """The rows of those chunks that are there, each with the rows that it stands on."""
+    if len(wanted) == 1:
+        # Most often a root, which most often stands on others.
+        found = chains_in(connection.execute(_SELECT_ONE, [wanted[0]], binary=True))
+        return {name: found[name] for name in wanted if name in found}
+    chains: dict[ChunkHash, Sequence[Row]] = {}
+    for start in range(0, len(wanted), _AT_ONCE):
+        chains.update(
+            chains_in(connection.execute(_SELECT_ALONE, [wanted[start : start + _AT_ONCE]], binary=True))
+        )
+    left = [name for name, chain in chains.items() if chain[-1][3] is not None]
+    for start in range(0, len(left), _AT_ONCE):
+        some = left[start : start + _AT_ONCE]
+        found = chains_in(connection.execute(_SELECT_WITH_BASES, [some], binary=True))
+        chains.update((name, found[name]) for name in some)
+    return chains
 
 
 def chains_in(rows: Iterable[Row]) -> dict[ChunkHash, Sequence[Row]]:

@@ -1,16 +1,16 @@
 """The one place where the driver's errors become ours.
 
 Every statement runs inside `translated`, so that no caller ever meets a class of `psycopg`. The server says what went
-wrong with a five-character code (SQLSTATE); ours say what a person can do about it.
-
-Errors of connecting are different. libpq gives no code for them, only text, so they are told apart by words; and the
-driver's error carries the password, so ours never keep it as their cause.
+wrong with a five-character code (SQLSTATE); ours say what a person can do about it. Errors of connecting have no code,
+only text, so they are told apart by words; and the driver's error carries the password, so ours never keep it as their
+cause.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Final
 
 import ormsgpack
 import psycopg
@@ -27,31 +27,216 @@ from holdfast.errors import (
     UnsupportedError,
 )
 
-MINIMUM_SERVER = 13
+MINIMUM_SERVER: Final = 13
 """Older ones have long got no fixes from their makers."""
-
-MINIMUM_LIBRARY = 14
+MINIMUM_LIBRARY: Final = 14
 """The first libpq with pipelines, whatever the server."""
 
 # The server ended the session, or the connection broke: 57P05 and 25P03 are time limits on idle ones.
-_LOST = {"57P01", "57P02", "57P03", "57P05", "25P03"}
-_ROLLED_BACK = {"40001", "40P01"}
-_READ_ONLY = "25006"
+_LOST: Final = {"57P01", "57P02", "57P03", "57P05", "25P03"}
+_ROLLED_BACK: Final = {"40001", "40P01"}
 
-_UNKNOWN_HINT = (
+_UNKNOWN_HINT: Final = (
     "whether it took effect is not known. Reading again is safe, and so is saving again with the same Session or the "
     "same key=; before anything else is done again, look at log() and operations()"
+)
+
+_Build = Callable[[str, str], HoldfastError]
+
+
+def _builder(
+    kind: type[HoldfastError], code: ErrorCode, message: str, hint: str, **details: object
+) -> _Build:
+    """What makes an error of the name of a store and the words of the server."""
+
+    def build(url: str, why: str) -> HoldfastError:
+        return kind(message.format(url=url, why=why), code=code, hint=hint, url=url, **details)
+
+    return build
+
+
+_locked = "the store {url} is locked: {why}"
+_gone = "the server of {url} cannot be reached: {why}"
+_unfit = _builder(
+    InvalidInputError,
+    ErrorCode.BAD_ARGUMENT,
+    "a value cannot be kept in the store {url}: {why}",
+    "use 64-bit integers, and text without NUL characters and half surrogate pairs",
+)
+_io_failed = _builder(
+    BackendError,
+    ErrorCode.IO_FAILED,
+    "the store {url} could not be read or written: {why}",
+    "look into the server's log, then try again",
+)
+_lost = _builder(
+    BackendError,
+    ErrorCode.SERVER_GONE,
+    "the connection to {url} was lost in the middle of a statement: {why}",
+    _UNKNOWN_HINT,
+    outcome="unknown",
+)
+_server_gone = _builder(
+    BackendError,
+    ErrorCode.SERVER_GONE,
+    _gone,
+    "see that the server runs and that host and port are right; what was saved is safe there",
+)
+_unknown_host = _builder(
+    BackendError,
+    ErrorCode.SERVER_GONE,
+    _gone,
+    "see that the host in the URL is spelled right: the resolver knows no such name",
+    unknown_host=True,
+)
+_login_refused = _builder(
+    BackendError,
+    ErrorCode.LOGIN_REFUSED,
+    "the server does not let us in to {url}: {why}",
+    "see that user and password are right (in the URL, PGPASSWORD or ~/.pgpass), and pg_hba.conf lets them in",
+)
+_tls_refused = _builder(
+    BackendError,
+    ErrorCode.LOGIN_REFUSED,
+    "no agreement on TLS with the server of {url}: {why}",
+    "set sslmode in the URL to what the server asks for: require, verify-full (with sslrootcert), or disable",
+)
+_too_many_connections = _builder(
+    BackendError,
+    ErrorCode.TOO_MANY_CONNECTIONS,
+    "there is no connection left for {url}: {why}",
+    "end idle clients, raise max_connections of the server, or put a pooler in session mode before it",
+)
+_database_missing = _builder(
+    NotFoundError,
+    ErrorCode.DATABASE_MISSING,
+    "the database of {url} is not there: {why}",
+    "make it with `createdb`, or name another one in the URL; holdfast makes a schema, not a database",
+)
+store_locked = _builder(
+    BackendError, ErrorCode.STORE_LOCKED, _locked, "try again, or open the store with a longer timeout"
+)
+too_large = _builder(
+    InvalidInputError,
+    ErrorCode.VALUE_TOO_LARGE,
+    "a value is too large for the store {url}: {why}",
+    "split the state: PostgreSQL keeps at most 1 GB in one piece",
+)
+view_ended = _builder(
+    BackendError,
+    ErrorCode.STORE_LOCKED,
+    "the server ended a view of the store {url}: {why}",
+    "read again; where a standby does this often, raise its max_standby_streaming_delay",
+    outcome="unknown",
+)
+
+
+def permission_denied(url: str, why: str) -> HoldfastError:
+    """The role lacks a right."""
+    return BackendError(
+        f"the store {url} cannot be used: {why}",
+        code=ErrorCode.PERMISSION_DENIED,
+        hint=next((hint for words, hint in _RIGHTS.items() if re.search(words, why)), _ANY_RIGHT),
+        url=url,
+    )
+
+
+# The first that fits; in another language than English none does.
+_RIGHTS: Final = {
+    "row-level security": (
+        "let the role see all rows: as the owner of the tables, with BYPASSRLS, or by a policy USING (true) on each of "
+        "them; or ALTER TABLE ... DISABLE ROW LEVEL SECURITY"
+    ),
+    "temporary": "GRANT TEMPORARY ON DATABASE to the role: a collection notes in a temporary table what is needed",
+    "must be (owner|member)|SET ROLE": (
+        "do it as the owner of the schema and of all that is in it, or as a superuser"
+    ),
+    "for (schema|table|sequence|function)": (
+        "make the role the owner, or GRANT it USAGE on the schema and SELECT on all its tables and sequences "
+        "(to write, also INSERT, UPDATE, DELETE on the tables and USAGE on the sequences)"
+    ),
+}
+_ANY_RIGHT: Final = (
+    "GRANT the role CREATE on the database (to make the store), or make it the owner of the store's schema"
+)
+
+# Whole codes, and classes of them by their first two characters.
+_BY_STATE: Final[dict[str, _Build]] = {
+    "HF426": _builder(
+        UnsupportedError,
+        ErrorCode.FORMAT_TOO_NEW,
+        "the store {url} was made anew for another version while this program had it open ({why})",
+        "upgrade holdfast, and start this program again",
+    ),
+    "55P03": lambda url, why: store_locked(url, f"another writer held it too long ({why})"),
+    "57014": lambda url, why: store_locked(url, f"the server ended a statement that took too long ({why})"),
+    "40001": lambda url, why: store_locked(url, f"another writer was first ({why})"),
+    "40P01": lambda url, why: store_locked(url, f"another writer waited for us ({why})"),
+    "53100": _builder(
+        BackendError,
+        ErrorCode.DISK_FULL,
+        "there is no room to write to the store {url}: {why}",
+        "make room on the server's disk, then do the same again; what is stored can be read meanwhile",
+    ),
+    "53300": _too_many_connections,
+    "25006": _builder(
+        BackendError,
+        ErrorCode.PERMISSION_DENIED,
+        "the store {url} cannot be written: {why}",
+        # The server has the same words for both.
+        "connect to the primary (name all servers in the URL, with target_session_attrs=read-write); if it is the "
+        "primary, see that default_transaction_read_only is off for the role and the database",
+    ),
+    "42501": permission_denied,
+    "3D000": _database_missing,
+    "23502": _unfit,
+    "23": lambda url, why: store_damaged(url, f"its rows contradict each other ({why})"),
+    "22": _unfit,
+    "28": _login_refused,
+    "54": too_large,
+    # The statements themselves are constant: a table, column or function that is missing was taken away. Whatever else
+    # does not fit them is a value.
+    "3F": store_damaged,
+    "42P01": store_damaged,
+    "42703": store_damaged,
+    "42883": store_damaged,
+    "42": _unfit,
+    "XX001": store_damaged,
+    "XX002": store_damaged,
+}
+
+# The first that fits. The server says these words in English unless its lc_messages is another language; then all of
+# them end as "cannot be reached", after the time-out and with the server's own text.
+_REFUSALS: Final[tuple[tuple[str, _Build], ...]] = (
+    ("(resolve|translate) host(?!.*[Tt]emporary failure)", _unknown_host),
+    ('database ".*" does not exist', _database_missing),
+    ("too many (clients|connections)|connection slots", _too_many_connections),
+    ("permission denied for database", permission_denied),
+    # Before the words of TLS, which occur in these as well.
+    ("starting up|shutting down|recovery mode|not (yet )?accepting|administrator command", _server_gone),
+    ("closed the connection|closed unexpectedly|SYSCALL error|[Cc]onnection reset", _server_gone),
+    ("pg_hba.conf entry(?!.*SSL encryption).*no encryption", _tls_refused),
+    ('authentication failed|no password supplied|role ".*" does not exist', _login_refused),
+    ("pg_hba.conf|not permitted to log|no such user|SASL|SCRAM|auth", _login_refused),
+    (r"\bSSL\b|\bTLS\b|certificate", _tls_refused),
 )
 
 
 def translate(error: BaseException, url: str) -> HoldfastError | None:
     """The error to raise instead of one of the driver's, or None where it is not the driver's."""
-    if isinstance(error, psycopg.Error):
-        return _of_server(error, url)
     # Of the driver, and of the seal that comes before it.
     if isinstance(error, (OverflowError, UnicodeEncodeError, ormsgpack.MsgpackEncodeError)):
-        return _unfit(str(error), url)
-    return None
+        return _unfit(url, str(error))
+    if not isinstance(error, psycopg.Error):
+        return None
+    text = " ".join(str(error).split())
+    if is_lost(error):
+        return _lost(url, text)
+    state = error.sqlstate
+    if state is None:
+        # NUL in a text, a number that no column takes: refused by the driver before anything was sent.
+        return (_unfit if isinstance(error, psycopg.DataError) else _io_failed)(url, text)
+    return (_BY_STATE.get(state) or _BY_STATE.get(state[:2]) or _io_failed)(url, text)
 
 
 class translated(Translating):  # noqa: N801 - a context manager that reads as a word
@@ -91,25 +276,12 @@ def outcome_unknown(error: HoldfastError, url: str) -> BackendError:
     )
 
 
-def view_ended(url: str, why: str) -> BackendError:
-    """The server took a read transaction back after some of it was read; as with a lost one, nothing was changed."""
-    return BackendError(
-        f"the server ended a view of the store {url}: {why}",
-        code=ErrorCode.STORE_LOCKED,
-        hint="read again; where a standby does this often, raise its max_standby_streaming_delay",
-        url=url,
-        outcome="unknown",
-    )
-
-
 def connecting_failed(error: Exception, address: Address) -> HoldfastError:
     """Our error for one of connecting. Raise it outside of the except block: the driver's holds the password."""
     text = address.hide(" ".join(str(error).split()))
     if isinstance(error, psycopg.OperationalError):
-        for words, build in _REFUSALS:
-            if words.search(text):
-                return build(address.shown, text)
-        return server_gone(address.shown, text)
+        build = next((build for words, build in _REFUSALS if re.search(words, text)), _server_gone)
+        return build(address.shown, text)
     return InvalidInputError(
         f"no connection can be made to {address.shown}: {text}",
         code=ErrorCode.BAD_URL,
@@ -120,7 +292,8 @@ def connecting_failed(error: Exception, address: Address) -> HoldfastError:
 
 def is_passing(error: HoldfastError) -> bool:
     """Whether an error of connecting may go away by itself, as when a server starts again."""
-    return error.code in (ErrorCode.SERVER_GONE, ErrorCode.TOO_MANY_CONNECTIONS)
+    passing = error.code in (ErrorCode.SERVER_GONE, ErrorCode.TOO_MANY_CONNECTIONS)
+    return passing and not error.details.get("unknown_host")
 
 
 def check_server(version: int, url: str) -> None:
@@ -157,261 +330,3 @@ def check_encoding(encoding: str | None, url: str) -> None:
             url=url,
             encoding=encoding,
         )
-
-
-def transaction_pooler(url: str) -> UnsupportedError:
-    """What is between us and the server gives each transaction another session."""
-    return UnsupportedError(
-        f"{url} is a pooler in transaction mode, which changes the session between two transactions",
-        code=ErrorCode.TRANSACTION_POOLER,
-        hint="connect to the server itself, or to a pooler in session mode (PgBouncer: pool_mode = session)",
-        url=url,
-    )
-
-
-def server_gone(url: str, why: str) -> BackendError:
-    """No connection could be made: nothing was sent."""
-    return BackendError(
-        f"the server of {url} cannot be reached: {why}",
-        code=ErrorCode.SERVER_GONE,
-        hint="see that the server runs and that host and port are right; what was saved is safe there",
-        url=url,
-    )
-
-
-def no_answer(url: str) -> BackendError:
-    """The login was taken, and the first statement not answered: a pooler has no session of the server for it."""
-    return BackendError(
-        f"the server of {url} cannot be reached: the login was taken, but nothing is answered",
-        code=ErrorCode.SERVER_GONE,
-        hint="see that the server runs and has time; if it does, all sessions that the pooler before it may open are "
-        "in use: raise its limit (PgBouncer: default_pool_size), for each process may need 20",
-        url=url,
-        answered=False,
-    )
-
-
-def is_kept_waiting(error: HoldfastError) -> bool:
-    """Whether a login was taken, and nothing answered then."""
-    return error.details.get("answered") is False
-
-
-def too_many_connections(url: str, why: str) -> BackendError:
-    """The server or the pooler has no connection left."""
-    return BackendError(
-        f"there is no connection left for {url}: {why}",
-        code=ErrorCode.TOO_MANY_CONNECTIONS,
-        hint="end idle clients, raise max_connections of the server, or put a pooler in session mode before it",
-        url=url,
-    )
-
-
-def store_locked(url: str, why: str) -> BackendError:
-    """Somebody else was in the way for the whole time that we may wait; nothing was written."""
-    return BackendError(
-        f"the store {url} is locked: {why}",
-        code=ErrorCode.STORE_LOCKED,
-        hint="try again, or open the store with a longer timeout",
-        url=url,
-    )
-
-
-def permission_denied(url: str, why: str) -> BackendError:
-    """The role lacks a right."""
-    return BackendError(
-        f"the store {url} cannot be used: {why}",
-        code=ErrorCode.PERMISSION_DENIED,
-        hint=next((hint for words, hint in _RIGHTS if words.search(why)), _ANY_RIGHT),
-        url=url,
-    )
-
-
-def _lost(url: str, why: str) -> BackendError:
-    return BackendError(
-        f"the connection to {url} was lost in the middle of a statement: {why}",
-        code=ErrorCode.SERVER_GONE,
-        hint=_UNKNOWN_HINT,
-        url=url,
-        outcome="unknown",
-    )
-
-
-def _login_refused(url: str, why: str) -> BackendError:
-    return BackendError(
-        f"the server does not let us in to {url}: {why}",
-        code=ErrorCode.LOGIN_REFUSED,
-        hint="see that user and password are right (in the URL, PGPASSWORD or ~/.pgpass), and pg_hba.conf lets them in",
-        url=url,
-    )
-
-
-def _tls_refused(url: str, why: str) -> BackendError:
-    return BackendError(
-        f"no agreement on TLS with the server of {url}: {why}",
-        code=ErrorCode.LOGIN_REFUSED,
-        hint="set sslmode in the URL to what the server asks for: require, verify-full (with sslrootcert), or disable",
-        url=url,
-    )
-
-
-def _database_missing(url: str, why: str) -> NotFoundError:
-    return NotFoundError(
-        f"the database of {url} is not there: {why}",
-        code=ErrorCode.DATABASE_MISSING,
-        hint="make it with `createdb`, or name another one in the URL; holdfast makes a schema, not a database",
-        url=url,
-    )
-
-
-def _read_only(url: str, why: str) -> BackendError:
-    return BackendError(
-        f"the store {url} cannot be written: {why}",
-        code=ErrorCode.PERMISSION_DENIED,
-        # The server has the same words for both.
-        hint="connect to the primary (name all servers in the URL, with target_session_attrs=read-write); if it is the "
-        "primary, see that default_transaction_read_only is off for the role and the database",
-        url=url,
-    )
-
-
-def _disk_full(url: str, why: str) -> BackendError:
-    return BackendError(
-        f"there is no room to write to the store {url}: {why}",
-        code=ErrorCode.DISK_FULL,
-        hint="make room on the server's disk, then do the same again; what is stored can be read meanwhile",
-        url=url,
-    )
-
-
-def _io_failed(url: str, why: str) -> BackendError:
-    return BackendError(
-        f"the store {url} could not be read or written: {why}",
-        code=ErrorCode.IO_FAILED,
-        hint="look into the server's log, then try again",
-        url=url,
-    )
-
-
-def too_large(url: str, why: str) -> InvalidInputError:
-    """More than the server takes at once."""
-    return InvalidInputError(
-        f"a value is too large for the store {url}: {why}",
-        code=ErrorCode.VALUE_TOO_LARGE,
-        hint="split the state: PostgreSQL keeps at most 1 GB in one piece",
-        url=url,
-    )
-
-
-def _unfit(why: str, url: str) -> InvalidInputError:
-    return InvalidInputError(
-        f"a value cannot be kept in the store {url}: {why}",
-        code=ErrorCode.BAD_ARGUMENT,
-        hint="use 64-bit integers, and text without NUL characters and half surrogate pairs",
-        url=url,
-    )
-
-
-def _upgraded(url: str, why: str) -> UnsupportedError:
-    return UnsupportedError(
-        f"the store {url} was brought to another version while this program had it open ({why})",
-        code=ErrorCode.FORMAT_TOO_NEW,
-        hint="upgrade holdfast, and start this program again",
-        url=url,
-    )
-
-
-def _contradiction(url: str, why: str) -> HoldfastError:
-    return store_damaged(url, f"its rows contradict each other ({why})")
-
-
-# The first that fits; in another language than English none does.
-_RIGHTS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-    (re.compile(words), hint)
-    for words, hint in (
-        (
-            "row-level security",
-            (
-                "let the role see all rows: as the owner of the tables, with BYPASSRLS, or by a policy USING (true) on "
-                "each of them; or ALTER TABLE ... DISABLE ROW LEVEL SECURITY"
-            ),
-        ),
-        (
-            "temporary",
-            "GRANT TEMPORARY ON DATABASE to the role: a collection notes in a temporary table what is needed",
-        ),
-        (
-            "must be (owner|member)|SET ROLE",
-            "do it as the owner of the schema and of all that is in it, or as a superuser",
-        ),
-        (
-            "for (schema|table|sequence|function)",
-            (
-                "make the role the owner, or GRANT it USAGE on the schema and SELECT on all its tables and sequences "
-                "(to write, also INSERT, UPDATE, DELETE on the tables and USAGE on the sequences)"
-            ),
-        ),
-    )
-)
-_ANY_RIGHT = (
-    "GRANT the role CREATE on the database (to make the store), or make it the owner of the store's schema"
-)
-
-_Build = Callable[[str, str], HoldfastError]
-
-# Whole codes, and classes of them by their first two characters.
-_BY_STATE: dict[str, _Build] = {
-    "HF426": _upgraded,
-    "55P03": lambda url, why: store_locked(url, f"another writer held it too long ({why})"),
-    "57014": lambda url, why: store_locked(url, f"the server ended a statement that took too long ({why})"),
-    "40001": lambda url, why: store_locked(url, f"another writer was first ({why})"),
-    "40P01": lambda url, why: store_locked(url, f"another writer waited for us ({why})"),
-    "53100": _disk_full,
-    "53300": too_many_connections,
-    _READ_ONLY: _read_only,
-    "42501": permission_denied,
-    "3D000": _database_missing,
-    "23502": lambda url, why: _unfit(why, url),
-    "23": _contradiction,
-    "22": lambda url, why: _unfit(why, url),
-    "28": _login_refused,
-    "54": too_large,
-    # The statements themselves are constant: a table, column or function that is missing was taken away.
-    "3F": store_damaged,
-    "42": store_damaged,
-    "XX001": store_damaged,
-    "XX002": store_damaged,
-}
-
-# The first that fits. The server says these words in English unless its lc_messages is another language; then all of
-# them end as "cannot be reached", after the time-out and with the server's own text.
-_REFUSALS: tuple[tuple[re.Pattern[str], _Build], ...] = tuple(
-    (re.compile("|".join(words)), build)
-    for words, build in (
-        (['database ".*" does not exist', "no such database"], _database_missing),
-        (["too many (clients|connections)", "connection slots", "no more connections"], too_many_connections),
-        (["permission denied for database"], permission_denied),
-        # Before the words of TLS, which occur in these as well.
-        (["starting up", "shutting down", "recovery mode", "not (yet )?accepting"], server_gone),
-        (
-            ["closed the connection", "closed unexpectedly", "SYSCALL error", "[Cc]onnection reset"],
-            server_gone,
-        ),
-        (["administrator command", "server login has been failing", "server_login_retry"], server_gone),
-        (["pg_hba.conf entry(?!.*SSL encryption).*no encryption"], _tls_refused),
-        (["authentication failed", "no password supplied", 'role ".*" does not exist'], _login_refused),
-        (["pg_hba.conf", "not permitted to log", "no such user", "SASL", "SCRAM", "auth"], _login_refused),
-        ([r"\bSSL\b", r"\bTLS\b", "certificate"], _tls_refused),
-    )
-)
-
-
-def _of_server(error: psycopg.Error, url: str) -> HoldfastError:
-    text = " ".join(str(error).split())
-    if is_lost(error):
-        return _lost(url, text)
-    state = error.sqlstate
-    if state is None:
-        # NUL in a text, a number that no column takes: refused by the driver before anything was sent.
-        return _unfit(text, url) if isinstance(error, psycopg.DataError) else _io_failed(url, text)
-    build = _BY_STATE.get(state) or _BY_STATE.get(state[:2]) or _io_failed
-    return build(url, text)

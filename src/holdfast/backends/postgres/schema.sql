@@ -1,4 +1,4 @@
--- The tables of a holdfast store in PostgreSQL, format 0, made in a schema of their own (the first of search_path).
+-- The tables of a holdfast store in PostgreSQL, version 4, made in a schema of their own (the first of search_path).
 -- Columns mean what they mean in SQLite (docs/spec/sqlite.md); docs/spec/postgres.md has the differences.
 -- `seal` is a checksum over the other columns of its row (holdfast.storage.seal).
 -- Text is compared byte by byte (COLLATE "C"), so that names have the same order on every server.
@@ -123,14 +123,19 @@ CREATE TABLE leases (
 -- Never given twice: a lease that is given up leaves no row.
 CREATE SEQUENCE lease_epochs;
 
--- epoch: opened anew by each collection of chunks. watched_until: seconds since 1970; until then somebody waits for
--- new checkpoints and wants to be told.
+-- epoch: opened anew by each collection of chunks. collecting: there while one is under way; when it last showed itself.
 CREATE TABLE counters (
     name text COLLATE "C" NOT NULL PRIMARY KEY,
     value bigint NOT NULL
 );
 
-INSERT INTO counters (name, value) VALUES ('epoch', 0), ('watched_until', 0);
+INSERT INTO counters (name, value) VALUES ('epoch', 0);
+
+-- The declarations of tables that other parts keep beside the checkpoints (holdfast.storage.tables).
+CREATE TABLE extension_tables (
+    name text COLLATE "C" NOT NULL PRIMARY KEY,
+    definition text COLLATE "C" NOT NULL
+);
 
 CREATE SEQUENCE chunk_numbers;
 
@@ -177,14 +182,13 @@ $$;
 
 -- What every transaction that writes begins with: the lock of writers, then the epoch. A collection that opens one waits
 -- for this transaction, or this one sees the new epoch. HF426: the writer is of another version.
-CREATE FUNCTION enter(version integer, OUT now bigint, OUT watched boolean) LANGUAGE plpgsql AS $$
+CREATE FUNCTION enter(version integer, OUT now bigint) LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM pg_advisory_xact_lock_shared(l.class, l.object) FROM writers_lock() AS l;
-    IF version <> 3 THEN
+    IF version <> 4 THEN
         RAISE EXCEPTION 'the store has been upgraded' USING ERRCODE = 'HF426';
     END IF;
-    SELECT e.value, w.value > extract(epoch FROM clock_timestamp()) INTO STRICT now, watched
-        FROM counters AS e CROSS JOIN counters AS w WHERE e.name = 'epoch' AND w.name = 'watched_until';
+    SELECT e.value INTO STRICT now FROM counters AS e WHERE e.name = 'epoch';
 END
 $$;
 
@@ -323,8 +327,7 @@ CREATE FUNCTION apply(
     fence text,              -- a lease that has to be held with this epoch; null for none
     fence_epoch bigint,
     OUT positions bigint[],
-    OUT stored bigint,
-    OUT watched boolean
+    OUT stored bigint
 ) LANGUAGE plpgsql AS $$
 DECLARE
     now bigint;
@@ -332,7 +335,7 @@ DECLARE
     wanted bigint;
     target record;
 BEGIN
-    SELECT e.now, e.watched INTO now, watched FROM enter(version) AS e;
+    now := enter(version);
 
     -- The lock on its session is what commits of one session queue for, and the only one that they need.
     IF seen IS NULL THEN
@@ -443,67 +446,5 @@ BEGIN
         DELETE FROM tags AS t USING checkpoints AS c WHERE c.id = ANY (removals) AND t.position = c.position;
         DELETE FROM checkpoints AS c WHERE c.id = ANY (removals);
     END IF;
-END
-$$;
-
--- What `apply` does, for the batch that nearly all commits are: one checkpoint without tags and its only chunk, at the end
--- of a branch, in a session that only gets one longer by it. Every statement is one that finds or writes a single row.
-CREATE FUNCTION append(
-    version integer,
-    seen bigint,             -- the seal of the session as the writer knows it
-    sealed bigint,           -- and the one that it gets
-    expected bytea,          -- the head of the branch
-    branch_seal bigint,
-    name bytea, codec smallint, size bigint, base bytea, mark bytea, refer smallint, body bytea,
-    -- The checkpoint, without position and stored_bytes.
-    session bigint, seq bigint, id bytea, branch text, parents bytea, root bytea, created_at bigint, trigger text,
-    status text, step bigint, message text, metadata text, tokens bigint, cost_usd double precision,
-    duration_ms double precision, app_version text, nonce bytea, key text, size_bytes bigint, stored_at bigint,
-    prev bytea, skipped bigint, hidden bigint, tags text, pinned bigint, edited_message text, added_metadata text,
-    seal bigint,
-    fence text, fence_epoch bigint,
-    OUT place bigint,
-    OUT stored bigint,
-    OUT watched boolean
-) LANGUAGE plpgsql AS $$
-DECLARE
-    entered record := enter(version);
-    under record;
-BEGIN
-    watched := entered.watched;
-    UPDATE sessions AS s SET last_seq = append.seq, seal = sealed WHERE s.number = append.session AND s.seal = seen;
-    IF NOT FOUND THEN
-        RAISE EXCEPTION 'the session is not as it was' USING ERRCODE = 'HF409';
-    END IF;
-    IF fence IS NOT NULL THEN
-        PERFORM 1 FROM leases AS l WHERE l.name = fence AND l.epoch = fence_epoch FOR KEY SHARE;
-        IF NOT FOUND THEN
-            RAISE EXCEPTION 'the lease is not held any more' USING ERRCODE = 'HF409';
-        END IF;
-    END IF;
-    UPDATE branches AS b SET head = append.id, moved_at = append.stored_at, seal = branch_seal
-        WHERE b.session = append.session AND b.name = append.branch AND b.head = expected;
-    IF NOT FOUND THEN
-        RAISE EXCEPTION 'a branch is not where it was' USING ERRCODE = 'HF409';
-    END IF;
-
-    SELECT c.number, c.depth + 1 AS depth INTO under FROM chunks AS c WHERE c.hash = append.base
-        AND c.epoch = entered.now AND c.depth < 32 AND (mark IS NULL OR sha256(c.data) = mark);
-    IF FOUND OR base IS NULL THEN
-        INSERT INTO chunks (hash, codec, size_bytes, base, depth, epoch, refers, data) VALUES (append.name, append.codec,
-            size, under.number, coalesce(under.depth, 0), entered.now, refer, body)
-            ON CONFLICT (hash) DO NOTHING;
-        stored := CASE WHEN FOUND THEN octet_length(body) END;
-    END IF;
-    IF stored IS NULL THEN
-        -- It is there already, or has to stand on one that is not, or that a collection has to be told of.
-        stored := put_chunks(ARRAY[name], ARRAY[codec], ARRAY[size], ARRAY[base], ARRAY[mark], ARRAY[refer], ARRAY[body],
-            entered.now);
-    END IF;
-
-    place := nextval('positions');
-    INSERT INTO checkpoints VALUES (place, session, seq, id, branch, parents, root, created_at, trigger, status, step,
-        message, metadata, tokens, cost_usd, duration_ms, app_version, nonce, key, append.size_bytes, stored_at, stored,
-        prev, skipped, hidden, tags, pinned, edited_message, added_metadata, append.seal);
 END
 $$;

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Final
 
-from holdfast.backends.postgres.connecting import Connected, Connector
+from holdfast.backends.postgres.address import Address
+from holdfast.backends.postgres.connection import Connection, Durability, Pool
 from holdfast.backends.postgres.errors import translated
-from holdfast.backends.postgres.locking import LOCK_CLASS
-from holdfast.backends.postgres.pooling import Pool
+from holdfast.backends.postgres.locks import LOCK_CLASS
 from holdfast.errors import HoldfastError
 
 _MOST: Final = 4
@@ -30,9 +30,9 @@ class Turns:
         pool: Their connections, which have to be told about forks.
     """
 
-    def __init__(self, connector: Connector, *, timeout: float) -> None:
-        self.pool = Pool(connector, timeout=timeout, most=_MOST)
-        self._url = connector.address.shown
+    def __init__(self, address: Address, *, durability: Durability, timeout: float) -> None:
+        self.pool = Pool(address, durability=durability, timeout=timeout, most=_MOST)
+        self._url = address.shown
 
     @contextmanager
     def of(self, session: str) -> Iterator[None]:
@@ -55,7 +55,7 @@ class Turns:
             held.callback(self._end, connection)
             connection.execute(_TAKE, [LOCK_CLASS + 1, session])
 
-    def _end(self, connection: Connected) -> None:
+    def _end(self, connection: Connection) -> None:
         with translated(self._url):
             connection.execute("ROLLBACK")
 

@@ -43,6 +43,7 @@ from holdfast.errors import (
     HoldfastError,
     InvalidInputError,
     NotFoundError,
+    UnsupportedError,
 )
 from holdfast.storage.records import Batch, CheckpointId, CheckpointRow, Receipt
 
@@ -51,8 +52,9 @@ if TYPE_CHECKING:
     from holdfast.backends.sqlite.inspection import SqliteInspection
     from holdfast.storage.copying import Adoption
     from holdfast.storage.inspection import Rebuilt
-    from holdfast.storage.leasing import Holder, Lease
+    from holdfast.storage.leasing import Fence, Holder, Lease
     from holdfast.storage.ports import Inspection
+    from holdfast.storage.tables import RowChange
 
 _T = TypeVar("_T")
 
@@ -152,6 +154,19 @@ class SqliteBackend:
         remember(chunks, self._recent)
         return receipt
 
+    def write_rows(self, changes: Sequence[RowChange], fence: Fence | None = None) -> None:
+        """See `Backend.write_rows`."""
+        from holdfast.backends.sqlite.extension import write_rows
+        from holdfast.backends.sqlite.leasing import check_fence
+
+        def work(connection: apsw.Connection) -> None:
+            if fence is not None:
+                check_fence(connection, fence)
+            write_rows(connection, changes)
+
+        self._check_writable()
+        self._in_turn(work)
+
     def adopt(self, batch: Adoption) -> None:
         """See `Backend.adopt`."""
         # Only who copies into this store needs it.
@@ -175,6 +190,21 @@ class SqliteBackend:
     def reader(self) -> AbstractContextManager[SqliteReader]:
         """See `Backend.reader`."""
         return View(self._pool, self._path, self._timeout)
+
+    def ask_sql(
+        self,
+        query: str,
+        parameters: Sequence[object] | Mapping[str, object],
+        *,
+        seconds: float,
+        limit: int,
+    ) -> tuple[tuple[str, ...], list[tuple[object, ...]], bool]:
+        """Answer a SELECT over the published views; columns, rows, and whether there are more."""
+        from holdfast.backends.sqlite.sql import ask
+
+        with self.reader():
+            pass  # a store that is closed, gone or damaged says so as ever
+        return ask(self._path, query, parameters, seconds=seconds, limit=limit)
 
     def turn(self, session: str) -> AbstractContextManager[object]:  # noqa: ARG002 - the port's
         """See `Backend.turn`. Commits are short here, and none loses more than a few rounds."""
@@ -350,7 +380,7 @@ class SqliteBackend:
         try:
             done = self._exclusively(connection, partial(work, connection))
             broken = False
-        except ConflictError:
+        except (ConflictError, UnsupportedError):
             broken = False
             raise
         else:
@@ -409,7 +439,7 @@ class SqliteBackend:
             with translated(self._path):
                 receipt = self._transact(connection, batch, chunks, deadline)
             broken = False
-        except (ConflictError, InvalidInputError, NotFoundError):
+        except (ConflictError, InvalidInputError, NotFoundError, UnsupportedError):
             broken = False
             raise
         else:
@@ -433,7 +463,13 @@ class SqliteBackend:
             waiting(begin, self._path, deadline=deadline, timeout=self._timeout)
             try:
                 written = write.write(connection, batch, chunks, known)
-            except (ConflictError, InvalidInputError, NotFoundError, apsw.ConstraintError) as refusal:
+            except (
+                ConflictError,
+                InvalidInputError,
+                NotFoundError,
+                UnsupportedError,
+                apsw.ConstraintError,
+            ) as refusal:
                 # What the attempt wrote itself must not be found below.
                 connection.execute("ROLLBACK")
                 found = write.stored(connection, batch)
@@ -487,8 +523,10 @@ class SqliteBackend:
 
 def _erase(connection: apsw.Connection, session: str) -> None:
     from holdfast.backends.sqlite.adopting import forget_adoption
+    from holdfast.backends.sqlite.extension import erase_rows
     from holdfast.backends.sqlite.leasing import remove_named_after
 
+    erase_rows(connection, session)
     write.erase_session(connection, session)
     forget_adoption(connection, session)
     remove_named_after(connection, session)

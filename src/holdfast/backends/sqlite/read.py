@@ -37,6 +37,8 @@ from holdfast.storage.records import (
 if TYPE_CHECKING:
     from holdfast.storage.copying import Adopted
     from holdfast.storage.leasing import Lease
+    from holdfast.storage.tables import Row as TableRow
+    from holdfast.storage.tables import RowQuery, Table
 
 # A position is never given twice: what was removed from the end is remembered in the counter.
 NEWEST_POSITION = (
@@ -186,6 +188,28 @@ class SqliteReader:
         marks = self._all("SELECT value FROM counters WHERE name = ?", (mark_name(session.id),))
         kinds: tuple[Adopted, ...] = ("whole", "partial")
         return next((each for each in kinds if marks and marks[0][0] == adoption_mark(session, each)), None)
+
+    def tables(self) -> Sequence[Table]:
+        """See `Reader.tables`."""
+        # Only who has extension tables needs it; the same below.
+        from holdfast.backends.sqlite.extension import read_tables
+
+        with translated(self._path):
+            return list(read_tables(self._connection).values())
+
+    def find_rows(self, table: Table, query: RowQuery) -> Sequence[TableRow]:
+        """See `Reader.find_rows`."""
+        from holdfast.backends.sqlite.extension import read_rows
+
+        with translated(self._path):
+            return read_rows(self._connection, table, query)
+
+    def count_rows(self, table: Table, query: RowQuery) -> int:
+        """See `Reader.count_rows`."""
+        from holdfast.backends.sqlite.extension import count_rows
+
+        with translated(self._path):
+            return count_rows(self._connection, table, query)
 
     def newest_position(self) -> int:
         """The highest position that was ever given to a checkpoint."""

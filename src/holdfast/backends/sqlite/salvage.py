@@ -23,6 +23,7 @@ from holdfast.backends.rules import store_damaged
 from holdfast.backends.sqlite.connection import CHECKSUMS, RESERVED_BYTES, fetch, set_durability, waiting
 from holdfast.backends.sqlite.creation import initialize
 from holdfast.backends.sqlite.errors import translated
+from holdfast.backends.sqlite.extension import copy_readable
 from holdfast.backends.sqlite.inspection import SqliteInspection, inspected
 from holdfast.backends.sqlite.page_files import FilePages, lost_commits
 from holdfast.backends.sqlite.place import create_private, os_errors, sync_folder
@@ -122,6 +123,7 @@ def _replace(
             with translated(path):
                 fetch(made, "BEGIN IMMEDIATE")
                 _fill(made, seen, wanted)
+                copy_readable(source, made)
                 fetch(made, "COMMIT")
         aside = _keep_aside(path)
         backup.step(-1)

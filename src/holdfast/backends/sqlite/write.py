@@ -114,15 +114,24 @@ def write(
         changed = _write_edit(connection, edit)
         if edit.id in new:
             new[edit.id] = changed
+    _write_log(connection, number, batch)
+    for each in batch.removals:
+        _remove(connection, each, session.id)
+    if batch.rows:
+        # Only who has extension tables needs it.
+        from holdfast.backends.sqlite.extension import write_rows
+
+        write_rows(connection, batch.rows)
+    return new
+
+
+def _write_log(connection: apsw.Connection, number: int, batch: Batch) -> None:
     if batch.cuts_log_from:
         connection.execute(_DELETE_OPERATIONS, (number, batch.cuts_log_from))
     if batch.operations:
         connection.executemany(
             _INSERT_OPERATION, [rows.operation_row(number, each) for each in batch.operations]
         )
-    for each in batch.removals:
-        _remove(connection, each, session.id)
-    return new
 
 
 def _check_relied_on(connection: apsw.Connection, batch: Batch) -> None:

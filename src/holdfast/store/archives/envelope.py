@@ -14,8 +14,7 @@ from typing import Any, Final
 
 from holdfast.errors import InvalidInputError
 from holdfast.history import jsontext
-from holdfast.history.checkpoint import moment
-from holdfast.history.identity import checkpoint_id
+from holdfast.history.checkpoint import checkpoint_id, moment
 from holdfast.history.names import check_branch, check_key, check_label, check_session, check_tags
 from holdfast.objects.hashing import digest
 from holdfast.record import Record

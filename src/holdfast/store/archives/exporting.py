@@ -16,11 +16,11 @@ from typing import Any, BinaryIO
 
 from holdfast.errors import HoldfastWarning
 from holdfast.history.checkpoint import Checkpoint
-from holdfast.history.heads import missing_head
-from holdfast.history.refs import is_range, nothing_in, resolve_range
+from holdfast.history.refs import is_range, missing_head, nothing_in, resolve_range
 from holdfast.objects.at_hand import ChunksAtHand
 from holdfast.objects.registry import TypeRegistry
 from holdfast.record import Record
+from holdfast.reports.transfer import ExportReport
 from holdfast.storage.ports import Reader
 from holdfast.storage.records import CheckpointRow, Query, SessionRow
 from holdfast.store.archives.envelope import SessionHeader
@@ -28,13 +28,11 @@ from holdfast.store.archives.files import Replaced, check_free, file_path, joine
 from holdfast.store.archives.lines import JsonLines, SeenTo
 from holdfast.store.archives.locking import locked
 from holdfast.store.archives.packing import gzipped
-from holdfast.store.archives.report import ExportReport
 from holdfast.store.archives.targets import Target, bad, check_stream, real
 from holdfast.store.archives.writing import checkpoint_text, header_text
-from holdfast.store.loading import EachState, StatePages
-from holdfast.store.place import Place, session_of
-from holdfast.store.rereading import read_again
-from holdfast.store.upkeep import callers_level
+from holdfast.store.load_many import EachState, StatePages
+from holdfast.store.place import Place, read_again, session_of
+from holdfast.store.progress import callers_level
 
 Ref = str | Checkpoint
 

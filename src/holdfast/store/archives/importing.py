@@ -15,17 +15,17 @@ from typing import Self
 from holdfast.errors import ErrorCode, HoldfastError, InvalidInputError
 from holdfast.history.names import check_session
 from holdfast.objects.cutting import Cuts
+from holdfast.reports.transfer import ImportReport
 from holdfast.store.archives.bringing import Delivery
 from holdfast.store.archives.limits import ArchiveLimits
 from holdfast.store.archives.planning import plan_session
 from holdfast.store.archives.reading import ArchiveReader, ReadSession
 from holdfast.store.archives.refusing import too_large
-from holdfast.store.archives.report import ImportReport
 from holdfast.store.archives.sources import Source
 from holdfast.store.archives.spool import Spool
 from holdfast.store.composition import Composition
+from holdfast.store.place import read_again
 from holdfast.store.progress import Progress, silent
-from holdfast.store.rereading import read_again
 
 
 class ReadArchives:

@@ -26,7 +26,7 @@ from holdfast.store.archives.files import NAME, file_path, id_in, session_in
 from holdfast.store.archives.lines import UNSEEN, JsonLines
 from holdfast.store.archives.targets import IN_A_FOLDER
 from holdfast.store.place import Place
-from holdfast.store.upkeep import callers_level
+from holdfast.store.progress import callers_level
 
 if TYPE_CHECKING:
     from holdfast.store.metrics import Metrics

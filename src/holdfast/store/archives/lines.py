@@ -24,7 +24,7 @@ from holdfast.store.archives.envelope import SESSION
 from holdfast.store.archives.files import Replaced, explained, joined, sync_folder
 from holdfast.store.archives.locking import locked
 from holdfast.store.archives.targets import check_ordinary, make_folder, real
-from holdfast.store.upkeep import callers_level
+from holdfast.store.progress import callers_level
 
 _OURS: Final = b'{"added_metadata":'
 """How each line begins that we write: its fields are sorted."""

@@ -24,7 +24,7 @@ from holdfast.storage.records import CheckpointId, CheckpointRow, SessionRow
 from holdfast.store.archives.page_changes import changes_list
 from holdfast.store.archives.page_style import STYLE
 from holdfast.store.archives.page_text import escaped, fitted, short, value_text
-from holdfast.store.diffs import diff_refs
+from holdfast.store.diff import diff_refs
 from holdfast.store.place import Place
 
 MOST: Final = 10_000

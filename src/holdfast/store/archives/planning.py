@@ -16,6 +16,7 @@ from typing import Final
 
 from holdfast.errors import ErrorCode, InvalidInputError
 from holdfast.record import Record
+from holdfast.reports.transfer import BranchAdvance, SessionImport
 from holdfast.storage.ports import Backend, Reader
 from holdfast.storage.records import BranchRow, CheckpointId, CheckpointRow, Move, Query, SessionRow
 from holdfast.store.archives.advancing import Find, last_on_branches, moves_beside, moves_forward
@@ -24,7 +25,6 @@ from holdfast.store.archives.numbering import free_names
 from holdfast.store.archives.ordering import parents_first
 from holdfast.store.archives.reading import ReadSession
 from holdfast.store.archives.refusing import key_taken, older_than_parent
-from holdfast.store.archives.report import BranchAdvance, SessionImport
 
 _ASKED_ALONE: Final = 64
 """Rows; more are looked for by reading all ids of the session."""

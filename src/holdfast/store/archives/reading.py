@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from holdfast.errors import InvalidInputError
-from holdfast.history.identity import checkpoint_id
+from holdfast.history.checkpoint import checkpoint_id
 from holdfast.objects.cutting import Cuts
 from holdfast.objects.exact import from_json
 from holdfast.objects.memo import StateMemo

@@ -10,8 +10,8 @@ from holdfast.store.composition import Composition
 
 # Imported where they are needed: a process that only saves is started faster.
 if TYPE_CHECKING:
+    from holdfast.reports.transfer import ImportReport
     from holdfast.store.archives.limits import ArchiveLimits
-    from holdfast.store.archives.report import ImportReport
 
 
 class ArchiveStore:

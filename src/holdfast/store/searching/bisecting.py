@@ -19,13 +19,14 @@ from holdfast.objects.at_hand import ChunksAtHand
 from holdfast.objects.registry import TypeRegistry
 from holdfast.objects.selection import parse_path, select_part
 from holdfast.objects.state import read_state
+from holdfast.reports.search import BisectReport, Monotonic
 from holdfast.storage.ports import Reader
 from holdfast.storage.records import ChunkHash
 from holdfast.store.place import Place
 from holdfast.store.searching.expressions import Expression
 from holdfast.store.searching.findings import OF_ONE_STATE, Notes
 from holdfast.store.searching.line import Line, Stop, read_stops
-from holdfast.store.searching.reports import BisectReport, Monotonic, Skip
+from holdfast.store.searching.reports import Skip
 
 Check = Literal["ends", "sample", "all"]
 Progress = Callable[[Checkpoint, bool | None, int], None]

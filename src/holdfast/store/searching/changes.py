@@ -13,6 +13,7 @@ from holdfast.errors import HoldfastError, NotFoundError
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.objects.registry import TypeRegistry
 from holdfast.objects.selection import missing, not_a_path, parse_path, select_part
+from holdfast.reports.search import Blame, PathChange
 from holdfast.storage.ports import Reader
 from holdfast.storage.records import CheckpointId, CheckpointRow
 from holdfast.store.place import Place
@@ -20,7 +21,6 @@ from holdfast.store.searching.findings import Findings, Notes
 from holdfast.store.searching.line import Line, Stop, stop_of
 from holdfast.store.searching.parts import Parts
 from holdfast.store.searching.places import Places
-from holdfast.store.searching.reports import Blame, PathChange
 
 
 def blame(
@@ -47,7 +47,12 @@ def blame(
         at, change = found
         certain = certain and places.certain(at, exact=exact)
     return Blame(
-        *change[:6],
+        change.checkpoint,
+        change.op,
+        change.path,
+        change.value,
+        change.old,
+        change.before,
         certain=certain,
         loads=parts.loads,
         merges=tuple(merges),

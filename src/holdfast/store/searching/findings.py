@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from typing import Final, Generic, TypeVar
 
 from holdfast.errors import HoldfastError, HoldfastWarning, IntegrityError, StateError, UnsupportedError
+from holdfast.store.progress import callers_level
 from holdfast.store.searching.line import Stop
-from holdfast.store.upkeep import callers_level
 
 _T = TypeVar("_T")
 

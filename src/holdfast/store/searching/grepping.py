@@ -14,6 +14,7 @@ from holdfast.objects.diffing.locating import locate
 from holdfast.objects.diffing.states import changes_of_roots
 from holdfast.objects.registry import TypeRegistry
 from holdfast.objects.selection import parse_path
+from holdfast.reports.search import GrepMatch
 from holdfast.storage.ports import Reader
 from holdfast.storage.records import ChunkHash
 from holdfast.store.place import Place
@@ -22,7 +23,6 @@ from holdfast.store.searching.findings import OF_ONE_STATE, Findings, Notes
 from holdfast.store.searching.line import Line, Stop, read_stops
 from holdfast.store.searching.occurrences import came_in
 from holdfast.store.searching.patterns import Pattern
-from holdfast.store.searching.reports import GrepMatch
 from holdfast.store.searching.texts import Found, Group, Groups, TextSearch
 
 _NO_TYPES: Final = TypeRegistry()

@@ -13,13 +13,11 @@ from typing import Final, TypeVar
 
 from holdfast.errors import ErrorCode, IntegrityError, NotFoundError
 from holdfast.history.checkpoint import Checkpoint
-from holdfast.history.refs import is_range, nothing_in, resolve_range
-from holdfast.history.walk import ancestors
+from holdfast.history.refs import ancestors, is_range, nothing_in, resolve_range
 from holdfast.record import Record
 from holdfast.storage.ports import Reader
 from holdfast.storage.records import CheckpointId, CheckpointRow, ChunkHash
-from holdfast.store.place import Place, session_of
-from holdfast.store.rereading import read_again
+from holdfast.store.place import Place, read_again, session_of
 
 _T = TypeVar("_T")
 

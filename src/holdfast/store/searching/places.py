@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from holdfast.reports.search import ChangeOp, PathChange
 from holdfast.store.searching.findings import OF_ONE_STATE
 from holdfast.store.searching.line import Line, Stop
 from holdfast.store.searching.parts import Parts
-from holdfast.store.searching.reports import ChangeOp, PathChange
 
 _MOST_AT_ONCE: Final = 64
 """States that are looked into in one view, where each of them has to be."""

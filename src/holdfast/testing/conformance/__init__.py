@@ -31,6 +31,7 @@ pytest.register_assert_rewrite(
             "commits",
             "contract",
             "erasing",
+            "extension",
             "inspecting",
             "leasing",
             "lifetime",
@@ -51,6 +52,7 @@ from holdfast.testing.conformance.changes import ChangeContract  # noqa: E402
 from holdfast.testing.conformance.collecting import CollectionContract  # noqa: E402
 from holdfast.testing.conformance.commits import CommitContract  # noqa: E402
 from holdfast.testing.conformance.erasing import ErasureContract  # noqa: E402
+from holdfast.testing.conformance.extension import RowContract  # noqa: E402
 from holdfast.testing.conformance.inspecting import InspectionContract  # noqa: E402
 from holdfast.testing.conformance.leasing import LeaseContract  # noqa: E402
 from holdfast.testing.conformance.lifetime import LifetimeContract  # noqa: E402
@@ -80,6 +82,7 @@ class BackendConformance(
     InspectionContract,
     AdoptionContract,
     LeaseContract,
+    RowContract,
     LifetimeContract,
 ):
     """Every test of the contract; subclass it with a name that starts with `Test`."""

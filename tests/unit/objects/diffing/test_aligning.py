@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.objects.diffing.aligning import align, rising, unlike, windows_between
+from holdfast.objects.diffing.aligning import align
 
 TOKENS = st.lists(st.integers(0, 6), max_size=40)
 
@@ -24,63 +24,6 @@ def test_pairs_are_equal_and_go_up_on_both_sides(old, new):
 @given(TOKENS)
 def test_a_sequence_has_all_of_itself(tokens):
     assert align(tokens, tokens) == [(at, at) for at in range(len(tokens))]
-
-
-@given(st.lists(st.integers(), unique=True, max_size=40), st.data())
-def test_of_tokens_that_are_there_once_as_many_stay_as_can(old, data):
-    new = data.draw(st.permutations(old))
-    assert len(align(old, new)) == len(rising([old.index(token) for token in new]))
-
-
-@given(st.lists(st.integers(0, 30), max_size=30))
-def test_the_longest_rising_selection_is_found(numbers):
-    chosen = [numbers[at] for at in rising(numbers)]
-    assert all(one < other for one, other in pairwise(chosen))
-    longest = [0] * len(numbers)
-    for at, number in enumerate(numbers):
-        longest[at] = 1 + max((longest[left] for left in range(at) if numbers[left] < number), default=0)
-    assert len(chosen) == max(longest, default=0)
-
-
-def test_inserted_and_removed_tokens_are_seen_as_such():
-    assert align("abcdef", "abXcef") == [(0, 0), (1, 1), (2, 3), (4, 4), (5, 5)]
-    assert align("aaab", "aab") == [(0, 0), (1, 1), (3, 2)]
-
-
-@given(TOKENS, TOKENS)
-def test_windows_and_pairs_cover_both_sides(old, new):
-    pairs = align(old, new)
-    left, right = {one for one, _ in pairs}, {other for _, other in pairs}
-    for old_start, old_stop, new_start, new_stop in windows_between(pairs, (0, len(old), 0, len(new))):
-        left |= set(range(old_start, old_stop))
-        right |= set(range(new_start, new_stop))
-    assert (left, right) == (set(range(len(old))), set(range(len(new))))
-
-
-@given(TOKENS, TOKENS | st.just([]))
-def test_what_is_unlike_is_all_that_lies_between_tokens_that_both_have(old, new):
-    left, right = [], []
-    old_at = new_at = 0
-    for old_start, old_stop, new_start, new_stop in unlike(old, new):
-        left += old[old_at:old_start]
-        right += new[new_at:new_start]
-        old_at, new_at = old_stop, new_stop
-    assert left + old[old_at:] == right + new[new_at:]
-
-
-@given(st.lists(st.integers(0, 9), max_size=30), st.sets(st.integers(0, 29)))
-def test_tokens_that_are_replaced_where_they_stood_are_found_without_aligning(old, places):
-    new = [-1 - at if at in places else token for at, token in enumerate(old)]
-    windows = unlike(old, new)
-    assert {at for start, stop, _, _ in windows for at in range(start, stop)} == places & {*range(len(old))}
-    assert all(window[:2] == window[2:] for window in windows)
-    assert windows == windows_between(
-        [(at, at) for at in range(len(old)) if at not in places], (0, len(old)) * 2
-    )
-
-
-def test_tokens_that_changed_places_are_not_taken_for_replaced():
-    assert unlike("abcd", "bcda") == [(0, 1, 0, 0), (4, 4, 3, 4)]
 
 
 class Token:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import ormsgpack
 import pytest
-from hypothesis import given
 
 from holdfast import IntegrityError, NotFoundError, StateError
 from holdfast.objects import nodes
-from holdfast.objects.codec import encode_value
-from holdfast.objects.diffing import encoded, pairing
+from holdfast.objects.diffing import pairing
 from holdfast.objects.diffing.diff import Diff
-from holdfast.objects.diffing.encoded import Encoded, open_value
 from holdfast.objects.diffing.scanning import scan
 from holdfast.objects.diffing.states import changes_of_roots, changes_of_values
 from holdfast.objects.hashing import hash_chunk
@@ -22,7 +18,6 @@ from holdfast.objects.nodes import MalformedNodeError
 from holdfast.objects.registry import GLOBAL
 from holdfast.objects.state import encode_state
 from holdfast.storage.records import ChunkHash
-from holdfast.testing.values import values
 
 
 def nested(depth, inner):
@@ -30,44 +25,6 @@ def nested(depth, inner):
     for level in range(depth):
         value = [value] if level % 2 else {"k": value}
     return value
-
-
-@pytest.mark.parametrize("depth", [300, 1_500])
-def test_a_change_thousands_of_levels_down_is_found(depth):
-    (change,) = changes_of_values(nested(depth, 1), nested(depth, 2), GLOBAL)
-    assert (change.op, change.old, change.new) == ("replace", 1, 2)
-    assert len(change.steps) == depth
-    diff = Diff([change])
-    assert diff.json_patch()[0]["path"].count("/") == depth
-    assert len(diff.summary()) <= 80
-
-
-def test_a_deep_value_that_was_added_is_written_without_recursion():
-    (change,) = changes_of_values({}, {"deep": nested(9_000, 1)}, GLOBAL)
-    (operation,) = Diff([change]).json_patch()
-    assert operation["op"] == "add"
-    assert Diff([change]).to_dict()["changes"][0]["path"] == "deep"
-
-
-def test_tuples_in_tuples_are_compared_to_the_depth_that_can_be_saved():
-    old: Any = 0
-    new: Any = 0
-    for level in range(180):
-        old, new = (old, level), (new or 1, level)
-    (change,) = changes_of_values(old, new, GLOBAL)
-    assert len(change.steps) == 180
-
-
-@given(values())
-def test_scanning_opens_what_c_opens(value):
-    data = encode_value(value, GLOBAL)
-    if data[0] & 0xF0 in (0x80, 0x90) or data[0] in (0xDC, 0xDD, 0xDE, 0xDF):
-        by_hand = Encoded(data)
-        opened, other = open_value(by_hand, scanned=True), open_value(Encoded(data))
-        assert opened is not None
-        assert other is not None
-        assert [each.data for each in opened.values] == [each.data for each in other.values]
-        assert opened.keys == other.keys
 
 
 NO_VALUES = [b"", b"\x91", b"\x91\x01\x01", b"\xc1", b"\x92\x01", b"\xdd\xff\xff\xff\xff\x01", b"\xa5ab"]
@@ -94,23 +51,6 @@ def test_a_long_list_in_which_everything_changed_is_paired_in_linear_time(monkey
     changes = changes_of_values(old, new, GLOBAL)
     assert len(changes) == 8_000
     assert calls <= 4_000
-
-
-def test_a_list_of_thousands_with_many_edits_opens_each_item_once(monkeypatch):
-    opened = 0
-    original = encoded.open_value
-
-    def counted(value):
-        nonlocal opened
-        opened += 1
-        return original(value)
-
-    monkeypatch.setattr(pairing, "open_value", counted)
-    old: list[dict[str, Any]] = [{"id": number, "text": f"item {number}"} for number in range(6_000)]
-    new = [row | ({"text": "edited"} if row["id"] % 3 == 0 else {}) for row in old if row["id"] % 7]
-    changes = changes_of_values(old, new, GLOBAL)
-    assert {change.op for change in changes} == {"remove", "replace"}
-    assert opened <= 12_000
 
 
 LEAF = b"\x03\x01\x01"

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.property.test_diff import edited, plain
 
-from holdfast.objects.diffing.change import Place
 from holdfast.objects.diffing.diff import Diff
 from holdfast.objects.diffing.states import changes_of_values
 from holdfast.objects.registry import GLOBAL
@@ -96,39 +95,6 @@ MESSAGES = [{"id": number, "text": "hi", "read": False} for number in range(5)]
 )
 def test_a_summary_says_what_a_person_would_say(old, new, wanted):
     assert summary(old, new) == wanted
-
-
-@pytest.mark.parametrize(
-    ("make", "wanted"),
-    [
-        (list, "300 k changed"),
-        (lambda numbers: {f"k{at}": number for at, number in enumerate(numbers)}, "k.k0 0 to 300, "),
-    ],
-    ids=["list", "dict"],
-)
-def test_many_changes_that_lie_deep_are_told_without_going_all_the_way_for_each(monkeypatch, make, wanted):
-    def nested(numbers):
-        value = make(numbers)
-        for _ in range(400):
-            value = {"k": value}
-        return value
-
-    changes = changes_of_values(nested(range(300)), nested(range(300, 600)), GLOBAL)
-    assert len(changes) == 300
-    visited = 0
-    original = Place.chain
-
-    def chain(place, *rest):
-        nonlocal visited
-        found = original(place, *rest)
-        visited += len(found)
-        return found
-
-    monkeypatch.setattr(Place, "chain", chain)
-    diff = Diff(changes)
-    assert diff.stat().parts[0].replaced == 300
-    assert diff.summary().startswith(wanted)
-    assert visited <= 2 * 300
 
 
 def test_what_does_not_fit_is_counted():

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast import Session, Store
-from holdfast.history.identity import checkpoint_id
+from holdfast.history.checkpoint import checkpoint_id
 from holdfast.objects.registry import TypeRegistry
 from holdfast.objects.state import encode_state
 from holdfast.storage.records import ChunkHash

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.store.archives.archive_samples import forged
 
 import holdfast
-from holdfast import Keep, Store
+from holdfast import Store
 
 
 @pytest.fixture
@@ -61,55 +61,6 @@ def test_a_child_that_came_before_its_parent_stays_the_beginning_of_its_line_and
     assert other.import_(second).sessions[0].status == "unchanged"
 
 
-def test_what_follows_nothing_where_it_came_from_is_not_cut_off(store, other, tmp_path):
-    session = store.session("s")
-    for step in range(4):
-        session.save({"n": step})
-    session.prune(Keep(last=2))
-    session.fork("@", session="elsewhere")
-    session.export(["#3", "#4"], tmp_path / "rest.jsonl")
-    store.session("elsewhere").export("@", tmp_path / "fork.json")
-    for name in ("rest.jsonl", "fork.json"):
-        assert other.import_(tmp_path / name).sessions[0].cut_off == 0
-
-
-def test_undo_and_a_merge_are_as_before_after_an_older_file_came(store, other, tmp_path):
-    session = store.session("s")
-    for step in range(4):
-        session.save({"n": step})
-    first = out(store, tmp_path, "#1")[0]
-    session.export(path=tmp_path / "all.jsonl", session=True)
-    other.import_(tmp_path / "all.jsonl")
-    mine = other.session("s")
-    for each in ("#1", "#3"):
-        mine.delete(each)
-    other.gc(keep_days=0)
-    mine.delete("#2")
-    assert other.import_(first).sessions[0].cut_off == 1
-    mine.undo()
-    assert [each.seq for each in mine.log("main")] == [4, 2]
-    assert other.verify().ok
-    assert mine.load("main~1") == {"n": 1}
-
-
-def test_what_gc_took_comes_back_beside_its_line(store, other, tmp_path):
-    session = store.session("s")
-    for step in range(4):
-        session.save({"n": step})
-    middle = out(store, tmp_path, "#2")[0]
-    session.export(path=tmp_path / "all.jsonl", session=True)
-    other.import_(tmp_path / "all.jsonl")
-    mine = other.session("s")
-    mine.delete("#2")
-    other.gc(keep_days=0)
-    before = log(other, "main")
-    told = other.import_(middle).sessions[0]
-    assert (told.checkpoints, told.cut_off, told.branches) == (1, 1, ("main-1",))
-    assert log(other, "main") == before
-    assert [each.seq for each in mine.log("main-1")] == [5, 1]
-    assert other.verify().ok
-
-
 def test_history_leads_past_what_was_removed_here(store, other, tmp_path):
     session = store.session("s")
     for step in range(3):
@@ -136,35 +87,3 @@ def test_a_parent_that_is_not_older_than_what_was_made_from_it_here_is_refused(s
     assert refused.value.code is holdfast.ErrorCode.ARCHIVE_MALFORMED
     assert len(list(other.find())) == 1
     other.session("s").export(path=tmp_path / "again.jsonl", session=True)
-
-
-def test_a_copy_is_made_and_brought_up_to_date_beside_imports_in_any_order(store, tmp_path):
-    session = store.session("s")
-    for step in range(3):
-        session.save({"n": step})
-    first, second, third = out(store, tmp_path, "#1", "#2", "#3")
-    with holdfast.open(tmp_path / "a.db") as a, holdfast.open(tmp_path / "b.db") as b:
-        for file in (third, second, first):
-            a.import_(file)
-            a.copy_to(b)
-            assert [(each.id, each.seq, each.prev) for each in b.find()] == [
-                (each.id, each.seq, each.prev) for each in a.find()
-            ]
-        assert b.verify().ok
-
-
-def test_an_import_into_a_copy_is_not_taken_for_what_the_source_removed(store, tmp_path):
-    session = store.session("s")
-    session.save({"n": 0})
-    with holdfast.open("memory:") as source, holdfast.open("memory:") as copy:
-        mine = source.session("s")
-        mine.save({"n": "mine"})
-        source.copy_to(copy)
-        copy.import_(out(store, tmp_path, "#1")[0])
-        for step in range(3):
-            mine.save({"n": step})
-        mine.prune(Keep(last=1))
-        source.gc(keep_days=0)
-        with pytest.raises(holdfast.ConflictError):
-            source.copy_to(copy)
-        assert copy.session("s").exists(session.checkpoint().id)

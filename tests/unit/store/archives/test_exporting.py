@@ -65,16 +65,6 @@ def test_a_folder_gets_a_file_a_checkpoint_named_by_time_and_digits(session, tmp
     assert again.files == report.files
 
 
-def test_a_name_that_another_checkpoint_has_gets_more_digits(session, tmp_path):
-    [name] = session.export("#1", f"{tmp_path}/", format="json").files
-    other = session.checkpoint("#2").id
-    path = tmp_path / name
-    path.write_text(path.read_text().replace(session.checkpoint("#1").id, other))
-    [longer] = session.export("#1", tmp_path, format="json").files
-    assert session.checkpoint("#1").id[:8] in longer
-    assert longer != name
-
-
 @pytest.mark.parametrize("links", [True, False])
 def test_a_name_that_is_taken_in_the_last_moment_is_left_to_whoever_took_it(
     session, tmp_path, monkeypatch, links
@@ -108,17 +98,6 @@ def test_json_lines_are_appended_to_and_have_each_checkpoint_once(session, tmp_p
     assert session.export(["#2", "#1"], path).checkpoints == 1
     lines = path.read_text().splitlines()
     assert [json.loads(each)["message"] for each in lines] == ["step 0", "step 1"]
-
-
-def test_half_a_line_that_a_crash_left_is_cut_off(session, tmp_path):
-    path = tmp_path / "log.jsonl"
-    session.export("#1", path)
-    whole = path.read_bytes()
-    path.write_bytes(whole + whole[:100])
-    with pytest.warns(HoldfastWarning, match="middle of a line"):
-        session.export("#2", path)
-    assert path.read_bytes().startswith(whole)
-    assert [json.loads(each)["message"] for each in path.read_text().splitlines()] == ["step 0", "step 1"]
 
 
 def test_a_range_and_an_open_stream_will_do(session):

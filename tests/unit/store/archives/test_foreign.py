@@ -79,22 +79,6 @@ def test_again_it_is_known_by_its_key_and_another_state_is_a_conflict(store, tmp
     assert len(store.find()) == 1
 
 
-def test_several_of_one_execution_follow_each_other_in_time(store, tmp_path):
-    written(tmp_path, "b.json", id="first", timestamp=1000, snapshot={"n": 1})
-    written(tmp_path, "a.json", id="second", timestamp=2000, snapshot={"n": 2})
-    store.import_(tmp_path)
-    assert [each.key for each in store.session("exec_xyz").log()] == ["second", "first"]
-    written(tmp_path, "c.json", id="third", timestamp=3000, snapshot={"n": 3})
-    report = store.import_(tmp_path)
-    assert (report.checkpoints, report.unchanged) == (1, 2)
-    assert store.session("exec_xyz").checkpoint().key == "second"
-
-
-def test_what_looks_like_a_tag_is_a_key_like_any_other(store, tmp_path):
-    store.import_(written(tmp_path, snapshot={"$type": "os.system", "$value": "true"}))
-    assert store.session("exec_xyz").load() == {"$type": "os.system", "$value": "true"}
-
-
 @pytest.mark.parametrize(
     ("changes", "error"),
     [

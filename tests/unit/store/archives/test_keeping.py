@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import os
 import re
@@ -11,10 +10,7 @@ import re
 import pytest
 
 import holdfast
-from holdfast import HoldfastWarning, InvalidInputError, Keep, Store
-from holdfast.backends.memory import MemoryBackend
-from holdfast.store.archives import keeping, lines
-from holdfast.testing.faults import Fault, FaultyBackend, failing
+from holdfast import HoldfastWarning, InvalidInputError, Keep
 
 
 @pytest.fixture
@@ -52,18 +48,6 @@ def test_each_save_has_its_file_and_the_files_are_archives(store, tmp_path, kind
         assert [each.id for each in other.session("s").log()] == [each.id for each in session.log()]
 
 
-def test_lines_are_appended_and_cut_out_again(store, tmp_path):
-    session = store.session("s", export_dir=tmp_path / "out", export_format="jsonl", keep=Keep(last=3))
-    for step in range(8):
-        session.save({"step": step})
-    [path] = (tmp_path / "out").iterdir()
-    assert kept(tmp_path / "out") == sorted(each.id for each in session.log())
-    with holdfast.open("memory:") as other:
-        assert other.import_(path).checkpoints == 3
-    session.clear()
-    assert names(tmp_path / "out") == []
-
-
 def test_files_go_with_their_checkpoints_whatever_removes_them(store, tmp_path):
     folder = tmp_path / "out"
     session = store.session("s", export_dir=folder)
@@ -76,7 +60,7 @@ def test_files_go_with_their_checkpoints_whatever_removes_them(store, tmp_path):
     assert len(names(folder)) == 9
     session.delete("#1", force=True)
     assert len(names(folder)) == 8
-    session.prune(Keep(last=2))
+    session.prune(Keep(last=2), only=True)
     assert len(names(folder)) == 5
     store.forget("s", "#6")
     assert len(names(folder)) == 4
@@ -128,14 +112,6 @@ def test_a_document_and_a_fork_of_the_process_keep_files_as_well(store, tmp_path
     assert len(names(tmp_path / "out")) == 1
 
 
-def test_a_fork_goes_on_writing_files(store, tmp_path):
-    session = store.session("s", export_dir=tmp_path / "out", export_format="json")
-    session.save({"a": 1})
-    session.fork("@", "idea").save({"a": 2})
-    session.fork("@", session="elsewhere").save({"a": 3})
-    assert len(names(tmp_path / "out")) == 5
-
-
 def every_way_to_write(store, **files):
     """A history with a checkpoint of every way that a Session has to write one."""
     session = store.session("s", **files)
@@ -183,74 +159,10 @@ def test_an_async_session_keeps_the_same_files(tmp_path):
     assert len(names(tmp_path / "out")) == 6
 
 
-def test_an_operation_whose_file_cannot_be_written_counts_all_the_same(store, tmp_path):
-    session = store.session("s", export_dir=tmp_path / "out")
-    session.save({"a": 1})
-    (tmp_path / "out").rename(tmp_path / "gone")
-    (tmp_path / "out").write_text("a file where the folder should be")
-    with pytest.warns(HoldfastWarning, match="is saved") as told:
-        made = session.restore("@")
-    assert (session.checkpoint().id, told[0].filename) == (made.id, __file__)
-
-
 def test_a_rehearsal_leaves_no_file(store, tmp_path):
     store.session("s").save({"a": 1})
     store.rehearsal().session("s", export_dir=tmp_path / "out").restore("@")
     assert names(tmp_path / "out") == []
-
-
-@pytest.fixture
-def cut_short(tmp_path):
-    """A session whose last save was interrupted after the store had done it."""
-    backend = FaultyBackend(MemoryBackend())
-    with Store(backend) as store:
-        session = store.session("s", export_dir=tmp_path / "out", export_format="jsonl")
-        session.save({"a": 1})
-        backend.plan(Fault("commit", nth=1, after=failing(KeyboardInterrupt())))
-        with pytest.raises(KeyboardInterrupt):
-            session.save({"a": 2})
-        assert len(kept(tmp_path / "out")) == 1
-        yield session
-
-
-def test_a_save_that_ended_in_an_error_and_took_place_has_its_file_with_the_next_one(cut_short, tmp_path):
-    """Ctrl-C after the store had done it: the checkpoint is there, and what is saved next follows it."""
-    cut_short.save({"a": 3})
-    assert kept(tmp_path / "out") == sorted(each.id for each in cut_short.log())
-    assert len(cut_short.log()) == 3
-
-
-def test_a_restore_writes_the_file_of_a_save_that_took_place_after_all(cut_short, tmp_path):
-    cut_short.load()
-    cut_short.restore("#1")
-    assert kept(tmp_path / "out") == sorted(each.id for each in cut_short.log())
-    with holdfast.open("memory:") as other:
-        report = other.import_(tmp_path / "out")
-        assert (report.checkpoints, report.sessions[0].cut_off) == (3, 0)
-
-
-def test_a_merge_writes_it_too(cut_short, tmp_path):
-    cut_short.fork("#1", "idea").save({"a": 1, "b": 3})
-    cut_short.load()
-    cut_short.merge("idea")
-    assert len(kept(tmp_path / "out")) == 5
-
-
-@pytest.mark.parametrize(("state", "expect", "made"), [({"a": 2}, "#1", 2), ({"a": 5}, "@", 5)])
-def test_a_file_that_came_with_an_operation_does_not_come_again(cut_short, tmp_path, state, expect, made):
-    """Whether the same save is asked for again, and answered with what took place, or another one."""
-    cut_short.load()
-    for _ in range(2):
-        cut_short.restore("#1")
-    assert cut_short.save(state, expect=expect).seq == made
-    assert kept(tmp_path / "out") == sorted(each.id for each in cut_short.log("main"))
-
-
-def test_sessions_that_are_gone_are_not_told_any_more(store, tmp_path):
-    for _ in range(5):
-        store.session("s", export_dir=tmp_path / "out").save({"a": 1})
-    gc.collect()
-    assert store._parts.metrics.observers == ()
 
 
 def test_true_is_the_usual_folder_and_nonsense_is_refused(store, tmp_path, monkeypatch):
@@ -270,80 +182,3 @@ def counted(monkeypatch, module, name, calls):
         return real(*given)
 
     monkeypatch.setattr(module, name, counting)
-
-
-@pytest.mark.parametrize("kind", ["json", "json.gz"])
-def test_a_prune_lists_the_folder_once_and_opens_what_it_removes(store, tmp_path, kind, monkeypatch):
-    folder = tmp_path / "out"
-    session = store.session("s", export_dir=folder, export_format=kind)
-    for step in range(40):
-        session.save({"step": step})
-    listed: list[str] = []
-    for name in ("listdir", "scandir"):
-        counted(monkeypatch, os, name, listed)
-    opened: list[str] = []
-    counted(monkeypatch, keeping, "id_in", opened)
-    session.prune(Keep(last=10))
-    assert listed.count(str(folder)) == 1
-    # Files whose digits are those of something else may be looked into as well.
-    assert 30 <= len(opened) <= 33
-    monkeypatch.undo()
-    assert len(names(folder)) == 10
-
-
-def test_a_prune_reads_the_lines_once_however_many_go(store, tmp_path, monkeypatch):
-    session = store.session("s", export_dir=tmp_path / "out", export_format="jsonl")
-    for step in range(40):
-        session.save({"step": step})
-    looked: list[str] = []
-    counted(monkeypatch, lines, "id_in_line", looked)
-    session.prune(Keep(last=10))
-    assert len(looked) == 40
-    assert len(kept(tmp_path / "out")) == 10
-
-
-def test_forgetting_leaves_lines_that_are_not_ours(store, tmp_path):
-    session = store.session("s", export_dir=tmp_path / "out", export_format="jsonl")
-    session.save({"a": 1})
-    [path] = (tmp_path / "out").iterdir()
-    path.write_bytes(b"# mine \xff\n" + path.read_bytes())
-    store.forget("s")
-    assert path.read_bytes() == b"# mine \xff\n"
-
-
-def test_files_of_what_went_are_gone_before_the_new_one_is_written(store, tmp_path, monkeypatch):
-    folder = tmp_path / "out"
-    session = store.session("s", export_dir=folder, keep=Keep(last=2), export_format="json")
-    for step in range(2):
-        session.save({"step": step})
-
-    def interrupted(*_arguments):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(keeping, "export_to_folder", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        session.save({"step": 2})
-    [left] = [path for path in folder.iterdir() if path.suffix == ".json"]
-    assert json.loads(left.read_text())["id"] == session.checkpoint("@~1").id
-
-
-@pytest.mark.parametrize("kind", ["json", "jsonl"])
-def test_files_that_a_killed_process_left_go_with_the_first_save(store, tmp_path, kind):
-    folder = tmp_path / "out"
-    session = store.session("s", export_dir=folder, export_format=kind)
-    for step in range(4):
-        session.save({"step": step})
-    store.session("other", export_dir=folder, export_format=kind).save({"mine": 1})
-    # By somebody who knows nothing of the files.
-    with holdfast.open(tmp_path / "s.db") as elsewhere:
-        elsewhere.session("s").prune(Keep(last=2))
-
-    def count():
-        files = list(folder.iterdir())
-        return len(files) if kind == "json" else sum(len(each.read_text().splitlines()) for each in files)
-
-    assert count() == 5
-    store.session("s", export_dir=folder, export_format=kind).save({"step": 4})
-    assert count() == 6, "without a policy nothing is looked for"
-    store.session("s", export_dir=folder, export_format=kind, keep=Keep(last=10)).save({"step": 5})
-    assert count() == 5

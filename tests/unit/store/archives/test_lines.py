@@ -5,15 +5,12 @@ from __future__ import annotations
 import errno
 import json
 import os
-from io import FileIO
 
 import pytest
 from tests.unit.store.archives.archive_samples import filled
 
 import holdfast
 from holdfast import BackendError, ErrorCode, HoldfastWarning, InvalidInputError
-from holdfast.store.archives import lines
-from holdfast.store.archives.lines import JsonLines, id_in_line
 
 
 @pytest.fixture
@@ -46,16 +43,6 @@ def test_half_a_line_of_ours_is_put_aside_and_the_warning_says_where(session, pa
         assert told[0].filename == __file__
         assert aside.read_bytes().splitlines()[-1] == torn
     assert len(aside.read_bytes().splitlines()) == 4
-
-
-def test_a_line_of_ours_that_only_lacks_its_line_break_is_kept_and_counts(session, path):
-    session.export(["#1", "#2"], path)
-    path.write_bytes(path.read_bytes().rstrip(b"\n"))
-    assert session.export(["#2", "#3"], path).checkpoints == 1
-    assert messages(path) == ["step 0", "step 1", "step 2"]
-    assert [each.name for each in path.parent.iterdir()] == ["log.jsonl"]
-    with holdfast.open("memory:") as other:
-        assert other.import_(path).checkpoints == 3
 
 
 @pytest.mark.parametrize(
@@ -114,74 +101,3 @@ def test_force_replaces_lines_and_until_they_are_whole_the_old_ones_are_there(se
     assert caught.value.code is ErrorCode.DISK_FULL
     assert messages(path) == ["step 1", "step 3"]
     assert [each.name for each in path.parent.iterdir()] == ["log.jsonl"]
-
-
-def test_a_line_that_does_not_fit_the_disk_leaves_nothing_of_itself(session, path, monkeypatch):
-    session.export("#1", path)
-    before = path.read_bytes()
-
-    class Small(FileIO):
-        def write(self, data, /):
-            if path.stat().st_size > len(before):
-                raise OSError(errno.ENOSPC, "no room")
-            return super().write(memoryview(data)[:100])
-
-    monkeypatch.setattr(lines, "FileIO", Small)
-    with pytest.raises(BackendError) as caught:
-        session.export("#2", path)
-    assert caught.value.code is ErrorCode.DISK_FULL
-    assert path.read_bytes() == before
-
-
-def test_states_deeper_than_python_recurses_are_written_once_and_cut_out(tmp_path):
-    deep: list = []
-    for _ in range(3000):
-        deep = [deep]
-    with holdfast.open("memory:") as store:
-        session = store.session("s", export_dir=tmp_path / "out", export_format="jsonl")
-        session.save({"id": "0" * 64, "deep": deep})
-        session.save({"a": 2})
-        [path] = (tmp_path / "out").iterdir()
-        assert session.export(["#1", "#2"], path).checkpoints == 0
-        assert len(path.read_bytes().splitlines()) == 2
-        session.delete("#1", force=True)
-        [line] = path.read_bytes().splitlines()
-        assert id_in_line(line) == session.checkpoint().id
-
-
-def test_a_link_stays_a_link_and_the_file_it_leads_to_is_written(session, tmp_path):
-    (tmp_path / "real").mkdir()
-    link, real = tmp_path / "link.jsonl", tmp_path / "real" / "log.jsonl"
-    link.symlink_to(real)
-    session.export(["#1", "#2"], link)
-    JsonLines(link).cut([session.checkpoint("#1").id])
-    assert link.is_symlink()
-    assert messages(real) == ["step 1"]
-
-
-def test_lines_that_are_cut_out_take_nothing_of_others_along(session, path):
-    mine = b'\xff\xfe not even text\n{"id": 7}\n\n'
-    session.export("#1", path)
-    path.write_bytes(mine + path.read_bytes() + b'{"half')
-    JsonLines(path).cut([session.checkpoint("#1").id])
-    assert path.read_bytes() == mine + b'{"half'
-    JsonLines(path).cut(["", "f" * 64])
-    assert path.read_bytes() == mine + b'{"half'
-
-
-def test_what_another_writer_added_after_the_first_look_is_not_added_again(session, path, monkeypatch):
-    one, two = session.checkpoint("#1").id, session.checkpoint("#2").id
-    real = JsonLines.add
-
-    def late(self, text, unless=None):
-        if unless == one:
-            # It comes in between, through another object, and cuts a line out as well: the file is another one.
-            other = JsonLines(path)
-            real(other, [f'{{"id": "{two}"}}\n'])
-            other.cut(["e" * 64])
-        return real(self, text, unless)
-
-    path.write_text(f'{{"id": "{"e" * 64}"}}\n')
-    monkeypatch.setattr(JsonLines, "add", late)
-    assert session.export(["#1", "#2"], path).checkpoints == 1
-    assert [id_in_line(each) for each in path.read_bytes().splitlines()] == [two, one]

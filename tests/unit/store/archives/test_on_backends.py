@@ -13,7 +13,7 @@ from holdfast import BackendError, Store
 from holdfast.backends.memory import MemoryBackend
 from holdfast.backends.recent import RecentChunks
 from holdfast.objects import at_hand
-from holdfast.store import loading
+from holdfast.store import load_many as loading
 from holdfast.store.archives import bringing, importing, planning, spool
 from holdfast.testing.faults import Fault, FaultyBackend, failing, io_failed
 
@@ -60,29 +60,6 @@ def test_somebody_who_writes_meanwhile_is_not_written_over(source, store, tmp_pa
     assert store.session(NAME).checkpoint("main").id == came[0].id
     assert set(report.sessions[0].branches) == {"idea", "main-1"}
     assert set(ids(source)) < set(ids(store))
-    assert store.verify().ok
-
-
-def test_what_is_new_does_not_follow_what_was_deleted_meanwhile(source, store, tmp_path, monkeypatch):
-    session = source.session(NAME)
-    session.export("#1..#5", tmp_path / "older.jsonl")
-    session.export("#1", tmp_path / "older.jsonl")
-    session.save({"newer": 1})
-    session.export("@", tmp_path / "newer.jsonl")
-    store.import_(tmp_path / "older.jsonl")
-    planned = planning.plan_session
-    gone: list[holdfast.Checkpoint] = []
-
-    def between(backend, read, **more):
-        plan = planned(backend, read, **more)
-        if not gone:
-            gone.append(store.session(NAME).delete("@"))
-        return plan
-
-    monkeypatch.setattr(importing, "plan_session", between)
-    store.import_(tmp_path / "newer.jsonl")
-    made = store.session(NAME).checkpoint("main-1")
-    assert (made.parent, made.prev, made.skipped) == (gone[0].id, gone[0].prev, 1)
     assert store.verify().ok
 
 

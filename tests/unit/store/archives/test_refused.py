@@ -13,8 +13,7 @@ import pytest
 from tests.unit.store.archives.archive_samples import STATE, filled, forged
 
 import holdfast
-from holdfast import ArchiveLimits, ErrorCode, HoldfastError, InvalidInputError
-from holdfast.history.names import MAX_NAME, check_branch
+from holdfast import HoldfastError, InvalidInputError
 
 NAME = "research/42"
 
@@ -50,15 +49,6 @@ def test_a_key_that_two_checkpoints_of_an_archive_have_is_refused_as_such(store,
     forged(second, second, key="k")
     store.session("good").save({"good": 1})
     store.session("good").export("@", folder / "0.json")
-    assert reason(other, folder) == "key-twice"
-
-
-def test_the_key_of_a_file_of_another_program_counts_too(store, other, tmp_path):
-    folder = tmp_path / "all"
-    folder.mkdir()
-    two(store, folder)
-    foreign = {"version": "0.0.1", "id": "k", "timestamp": 1, "execution_id": "s", "snapshot": {"n": 9}}
-    (folder / "f.json").write_text(json.dumps(foreign))
     assert reason(other, folder) == "key-twice"
 
 
@@ -109,18 +99,6 @@ def test_a_time_that_is_none_or_would_not_come_back_as_it_is_written_is_refused(
     assert reason(other, first) == "bad-field"
 
 
-@pytest.mark.parametrize("when", ["0001-01-01T00:00:00.000000+00:00", "9999-12-31T00:00:00.000000+00:00"])
-def test_work_goes_on_from_the_earliest_and_the_latest_time_there_can_be(store, other, tmp_path, when):
-    first, _ = two(store, tmp_path)
-    other.import_(forged(first, first, created_at=when))
-    session = other.session("s")
-    assert session.checkpoint().created_at.isoformat(timespec="microseconds") == when
-    session.save({"n": 3})
-    assert session.log()[0].created_at > session.log()[1].created_at
-    session.export("@~1", tmp_path / "again.json")
-    assert other.import_(tmp_path / "again.json").unchanged == 1
-
-
 def test_a_child_that_is_not_younger_than_its_parent_is_refused(store, other, tmp_path):
     first, second = two(store, tmp_path)
     then = json.loads(first.read_text())["created_at"]
@@ -132,70 +110,6 @@ def test_a_child_that_is_not_younger_than_its_parent_is_refused(store, other, tm
         assert reason(other, lines) == "older-than-parent"
         # The parent may be in the store as well.
         assert reason(store, child) == "older-than-parent"
-
-
-def test_what_is_told_to_come_before_it_counts_like_a_parent(store, other, tmp_path):
-    first, second = two(store, tmp_path)
-    before = json.loads(second.read_text())["id"]
-    forged(first, tmp_path / "odd.json", prev=before, message="an ancestor of its own parent")
-    texts = [json.dumps(json.loads((tmp_path / name).read_text())) for name in ("odd.json", "2.json")]
-    (tmp_path / "lines.jsonl").write_text("\n".join(texts) + "\n")
-    assert reason(other, tmp_path / "lines.jsonl") == "older-than-parent"
-
-
-def test_a_line_cannot_be_led_back_to_what_comes_from_it(store, tmp_path):
-    first, second = two(store, tmp_path)
-    # The id is that of a checkpoint that is here; what comes before it is outside of the id.
-    forged(first, first, prev=json.loads(second.read_text())["id"])
-    assert json.loads(first.read_text())["id"] == store.session("s").checkpoint("#1").id
-    assert reason(store, first) == "older-than-parent"
-
-
-def test_thousands_of_lines_of_one_name_are_numbered_on_and_bounded(store, other, tmp_path):
-    first, _ = two(store, tmp_path)
-    data = json.loads(first.read_text()) | {"key": None}
-    made = [
-        forged(first, tmp_path / "x.json", **(data | {"nonce": f"{n:04x}"})).read_text() for n in range(60)
-    ]
-    (tmp_path / "many.jsonl").write_text("\n".join(made) + "\n")
-    assert reason(other, tmp_path / "many.jsonl", limits=ArchiveLimits(branches=59)) == "too-many-branches"
-    report = other.import_(tmp_path / "many.jsonl", limits=ArchiveLimits(branches=60))
-    assert set(report.sessions[0].branches) == {"main", *(f"main-{n}" for n in range(1, 60))}
-
-
-def test_a_free_name_is_found_in_one_step_however_many_are_taken():
-    from holdfast.store.archives.numbering import free_name
-
-    class Counted(set[str]):
-        asked = 0
-
-        def __contains__(self, name: object) -> bool:
-            self.asked += 1
-            return super().__contains__(name)
-
-    taken, numbers = Counted(), dict[str, int]()
-    names = [free_name("main", taken, numbers) for _ in range(500)]
-    assert names[-1] == "main-499"
-    assert taken.asked < 3 * 500
-
-
-@pytest.mark.parametrize("length", [MAX_NAME, MAX_NAME - 1, MAX_NAME - 2])
-def test_a_long_name_is_cut_so_that_the_number_fits(store, other, tmp_path, length):
-    name = "b" * length
-    store.session("s").save({"n": 1})
-    line = store.session("s").fork("@", name)
-    for step in range(3):
-        line.save({"n": step})
-        line.export("@", tmp_path / f"{step}.json")
-    for step in (0, 2):
-        other.import_(tmp_path / f"{step}.json")
-    made = [each.name for each in other.session("s").branches()]
-    assert name in made
-    assert len(made) == 2
-    assert all(check_branch(each) for each in made)
-    other.session("s").export(path=tmp_path / "all.jsonl", session=True)
-    with holdfast.open("memory:") as third:
-        assert third.import_(tmp_path / "all.jsonl").checkpoints == 2
 
 
 def test_links_in_a_folder_are_not_followed_and_one_that_a_person_names_is(store, other, tmp_path):
@@ -292,34 +206,6 @@ def test_a_value_has_one_notation(store, other, tmp_path, tagged):
     data = json.loads((tmp_path / "c.json").read_text())
     (tmp_path / "c.json").write_text(json.dumps(data | {"state": tagged}))
     assert reason(other, tmp_path / "c.json") == "bad-value"
-
-
-def test_a_name_that_is_taken_goes_out_as_it_is_and_is_not_tried_again(store, other, tmp_path, monkeypatch):
-    from holdfast.store.archives import bringing
-
-    first, _ = two(store, tmp_path)
-    calls = []
-
-    def taken(batch: object) -> None:
-        calls.append(batch)
-        raise holdfast.ConflictError.key_taken("s", "k", existing=b"x")
-
-    monkeypatch.setattr(other._backend, "adopt", taken)
-    with pytest.raises(holdfast.ConflictError) as caught:
-        other.import_(first)
-    assert caught.value.code is ErrorCode.KEY_TAKEN
-    assert len(calls) == 1
-    calls.clear()
-
-    def changed(batch: object) -> None:
-        calls.append(batch)
-        raise holdfast.ConflictError.session_changed("s")
-
-    monkeypatch.setattr(other._backend, "adopt", changed)
-    monkeypatch.setattr(bringing, "_ATTEMPTS", 5)
-    with pytest.raises(holdfast.ConflictError):
-        other.import_(first)
-    assert len(calls) == 5
 
 
 def test_limits_that_are_none_are_refused(other, tmp_path):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import os
 
 import pytest
 from tests.unit.store.archives.archive_samples import filled
 
 import holdfast
-from holdfast import BackendError, InvalidInputError, NotFoundError
+from holdfast import BackendError, InvalidInputError
 from holdfast.errors import ErrorCode, HoldfastWarning
 
 pipes = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
@@ -86,31 +85,6 @@ def test_a_link_stays_a_link_whatever_is_written(session, tmp_path, name):
     assert [each.name for each in (tmp_path / "real").iterdir()] == [name]
 
 
-@pytest.mark.parametrize("force", [False, True])
-@pytest.mark.parametrize("name", [*FILES, "folder/", "folder/below/", "folder/c.json"])
-def test_a_link_that_leads_in_a_circle_is_not_replaced(session, tmp_path, name, force):
-    first, second = tmp_path / name.partition("/")[0], tmp_path / "other"
-    first.symlink_to(second)
-    second.symlink_to(first)
-    error = refused(session, "@", f"{tmp_path}/{name}", force=force)
-    assert str(error) == f"{first} is a link that leads in a circle"
-    assert sorted(tmp_path.iterdir()) == sorted([first, second])
-    assert first.is_symlink()
-
-
-@pytest.mark.parametrize("below", ["", "below/"])
-def test_a_folder_that_is_a_link_to_nothing_is_named_with_where_it_leads(session, tmp_path, below):
-    (tmp_path / "link").symlink_to("nofolder")
-    error = refused(session, "@", f"{tmp_path}/link/{below}")
-    assert str(error) == f"{tmp_path}/link is a link to nofolder, which is not there"
-    with holdfast.open("memory:") as store:
-        kept = store.session("s", export_dir=tmp_path / "link" / below)
-        with pytest.warns(HoldfastWarning, match="link is a link to nofolder, which is not there"):
-            kept.save({"a": 1})
-    (tmp_path / "nofolder").mkdir()
-    assert session.export("@", f"{tmp_path}/link/{below}").checkpoints == 1
-
-
 @pytest.mark.parametrize("end", [".json", ".jsonl", "/"])
 def test_what_cannot_be_looked_at_is_an_error_of_ours(session, tmp_path, end):
     with pytest.raises(BackendError, match="cannot be written: File name too long"):
@@ -132,31 +106,3 @@ def test_a_name_that_says_another_format_is_refused(session, tmp_path, name, kin
     assert str(error) == f"{name!r} ends with .{name.partition('.')[2]}, and the format is {kind}"
     assert list(tmp_path.iterdir()) == []
     session.export("@", tmp_path / "any", format=kind)
-
-
-def test_each_hint_leads_on(session, tmp_path):
-    folder = f"{tmp_path}/"
-    error = refused(session, ["#1", "#2"], io.BytesIO(), format="json")
-    assert str(error) == "2 checkpoints are not one JSON document"
-    assert "jsonl" in error.hint
-    assert "name a file" in refused(session, "@", io.BytesIO(), format="html").hint
-    error = refused(session, path=io.BytesIO(), format="json", session=True)
-    assert str(error) == "a whole session is not one JSON document"
-    error = refused(session, path=folder, format="json", session=True)
-    assert "goes into one file" in str(error)
-    assert ".jsonl" in error.hint
-    assert "ends with .html" in refused(session, "@", folder, format="html").hint
-    assert "a folder ends with /" in refused(session, "@", tmp_path / "newfolder").hint
-    session.export("@", tmp_path / "one.json")
-    assert "is a file" in str(refused(session, "@", f"{tmp_path}/one.json/"))
-
-
-def test_folders_in_a_folder_are_not_searched_and_the_hint_says_so(session, tmp_path):
-    (tmp_path / "empty").mkdir()
-    with holdfast.open("memory:") as other:
-        for made, said in (([], "are not searched"), (["inner"], f"{tmp_path / 'inner'} has some")):
-            for each in made:
-                session.export("@", f"{tmp_path}/{each}/")
-            with pytest.raises(NotFoundError, match="no archive in") as error:
-                other.import_(tmp_path)
-            assert said in error.value.hint

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import partial
 
 import pytest
@@ -29,76 +28,6 @@ def test_the_first_checkpoint_where_it_holds_is_found(session, first):
     assert (None if report.before is None else report.before.seq) == (first or None)
     assert (report.oldest.seq, report.newest.seq, report.total) == (1, 10, 10)
     assert report.monotonic == "assumed"
-
-
-def test_a_thousand_checkpoints_take_at_most_twelve_loads_wherever_it_is():
-    session, backend = counted_session()
-    save_each(session, ({"n": n} for n in range(1000)))
-    for first in [*range(0, 1000, 83), 1, 2, 998, 999]:
-        calls: list[int] = []
-        backend.asked.clear()
-
-        def holds(state, calls=calls, first=first):
-            calls.append(state["n"])
-            return state["n"] >= first
-
-        report = session.bisect(holds)
-
-        assert report.found.seq == first + 1
-        assert report.loads == len(calls) == len(backend.asked) <= 12
-        assert len(set(calls)) == len(calls)
-
-
-def test_states_that_are_the_same_are_loaded_once():
-    session, backend = counted_session()
-    save_each(session, ({"n": n // 100} for n in range(1000)))
-    backend.asked.clear()
-
-    report = session.bisect(lambda state: state["n"] >= 7)
-
-    assert report.found.seq == 701
-    assert report.before is not None
-    assert report.before.seq == 700
-    assert report.loads <= math.ceil(math.log2(10)) + 2
-    # A root that comes back later is the same state, too.
-    save_each(session, [{"n": 0}, {"n": 9}])
-    backend.asked.clear()
-    checked = session.bisect(lambda state: state["n"] >= 7, check="all")
-    assert checked.loads == len(backend.asked) == 10
-    assert checked.monotonic == "contradicted"
-    assert [each.seq for each in checked.contradictions] == [1001]
-
-
-def test_a_predicate_that_is_not_monotonic_is_found_out(session):
-    save_each(session, ({"n": n} for n in range(100)))
-
-    def holds(state):
-        return state["n"] >= 50 and state["n"] != 99 - 10
-
-    def early(state):
-        return state["n"] in range(3) or state["n"] >= 50
-
-    assert session.bisect(early, good="#10").monotonic == "assumed"
-    assert session.bisect(early, good="#10", check="sample").monotonic == "sampled"
-    whole = session.bisect(holds, check="all")
-    assert (whole.found.seq, whole.monotonic, whole.loads) == (51, "contradicted", 100)
-    assert [each.seq for each in whole.contradictions] == [90]
-    sampled = session.bisect(lambda state: state["n"] >= 98 or state["n"] in range(20, 60), check="sample")
-    assert sampled.monotonic == "contradicted"
-    assert sampled.loads <= 2 + 7 + 16
-    exact = session.bisect(lambda state: state["n"] in range(20, 30), check="all")
-    assert exact.found.seq == 21
-    assert len(exact.contradictions) == 70
-
-
-def test_samples_are_of_states_and_not_of_checkpoints(store):
-    session = store.session("t")
-    save_each(session, ({"n": n} for n in [0] * 40 + [1] + [2] * 10 + [3] * 40))
-
-    report = session.bisect("n == 1 or n == 3", check="sample")
-
-    assert (report.found.seq, report.monotonic, report.loads) == (41, "contradicted", 4)
-    assert [each.seq for each in report.contradictions] == [42]
 
 
 def test_what_holds_all_along_begins_with_the_oldest(session):
@@ -159,16 +88,6 @@ def test_a_predicate_that_raises_is_an_error_with_the_checkpoint_and_the_cause(s
     assert caught.value.details["checkpoint"] == made[0].id
 
 
-def test_a_predicate_that_would_have_to_be_awaited_is_refused(session):
-    session.save({"n": 1})
-
-    async def holds(state):
-        return True
-
-    with pytest.raises(holdfast.InvalidInputError, match="await"):
-        session.bisect(holds)
-
-
 def test_what_cannot_be_judged_is_skipped(session):
     save_each(session, ({"n": n} for n in range(20)))
 
@@ -197,15 +116,6 @@ def test_only_a_part_is_loaded_where_a_path_is_given(session):
         session.bisect(lambda part: True, path="][")
 
 
-def test_a_part_that_older_states_lack_does_not_hold_there(session):
-    save_each(session, [{"n": 1}, {"n": 2}, {"n": 3, "score": 1}, {"n": 4, "score": 2}])
-
-    report = session.bisect(lambda score: score > 0, path="score")
-
-    assert report.found.seq == 3
-    assert any("score" in note for note in report.notes)
-
-
 def test_the_expression_of_the_issue_works_as_it_is_written(session):
     roles = ["user"] * 6 + ["tool"] * 6
     save_each(session, ({"messages": [{"role": r}], "score": 1 - i / 10} for i, r in enumerate(roles)))
@@ -213,30 +123,6 @@ def test_the_expression_of_the_issue_works_as_it_is_written(session):
     report = session.bisect('messages[-1].role == "tool" and score < 0.5')
 
     assert report.found.seq == 7
-
-
-def test_what_a_state_does_not_have_is_noted_and_does_not_hold(session):
-    save_each(session, [{}, {"score": None}, {"score": 0.9}, {"score": 0.1}])
-
-    report = session.bisect("score < 0.5", check="all")
-
-    assert report.found.seq == 4
-    assert len(report.notes) == 2
-    assert "#1" in report.notes[0]
-    assert "there is no score" in report.notes[0]
-    assert "'<' not supported" in report.notes[1]
-
-
-def test_progress_is_told_of_each_state_once(session):
-    save_each(session, ({"n": n} for n in range(64)))
-    told = []
-
-    report = session.bisect("n > 40", progress=lambda c, holds, left: told.append((c.seq, holds, left)))
-
-    assert len(told) == report.loads
-    assert told[:2] == [(64, True, 0), (1, False, 0)]
-    assert [left for _, _, left in told[2:]] == sorted((left for _, _, left in told[2:]), reverse=True)
-    assert all(holds == (seq > 41) for seq, holds, _ in told)
 
 
 def test_an_empty_session_and_odd_arguments_are_refused(session):
@@ -247,18 +133,6 @@ def test_an_empty_session_and_odd_arguments_are_refused(session):
         session.bisect("n > 1", check="some")
     with pytest.raises(holdfast.InvalidInputError, match="not a int"):
         session.bisect(5)
-
-
-def test_no_view_is_open_while_the_predicate_runs(session):
-    save_each(session, ({"n": n} for n in range(8)))
-    other: list[holdfast.Checkpoint] = []
-
-    def holds(state):
-        # A predicate may well write to the same store.
-        other.append(session.save({"n": 100 + len(other)}, "meanwhile"))
-        return state["n"] >= 5
-
-    assert session.bisect(holds).found.seq == 6
 
 
 def test_damaged_states_are_skipped_with_a_note_and_all_of_them_are_an_error():

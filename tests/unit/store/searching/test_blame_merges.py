@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from tests.unit.store.searching.counting import counted_session
-
 
 def seqs(checkpoints):
     return [each.seq for each in checkpoints]
@@ -69,44 +67,3 @@ def test_what_a_merged_line_removed_is_blamed_on_who_removed_it(session):
     found = session.blame("x")
 
     assert (found.checkpoint, found.op, found.old, found.merges) == (remover, "remove", 1, (merge,))
-
-
-def test_what_was_merged_and_then_removed_is_named_as_far_as_it_is_known(session):
-    session.save({"a": 1})
-    aside = session.fork("@", "aside")
-    early = aside.save({"a": 1, "x": 5, "y": 0})
-    late = aside.save({"a": 1, "x": 5, "y": 7})
-    aside.save({"a": 1, "x": 5, "y": 7, "z": 1})
-    session.save({"a": 2})
-    merge = session.merge(late).checkpoint
-    session.delete(late)
-
-    # The value was there before what was removed; this one was not.
-    assert (session.blame("x").checkpoint, session.blame("x").merges) == (early, (merge,))
-    found = session.blame("y")
-    assert (found.checkpoint, found.merges) == (merge, ())
-    assert len(found.notes) == 1
-    assert "what was merged was removed" in found.notes[0]
-
-
-def test_a_thousand_checkpoints_on_two_lines_take_few_looks():
-    session, backend = counted_session()
-    for n in range(400):
-        session.save({"n": n, "x": 0})
-    aside = session.fork("@", "aside")
-    made = [
-        aside.save({"n": 399, "x": sum(n >= at for at in (50, 60, 150, 222, 301)), "m": n})
-        for n in range(400)
-    ]
-    for n in range(200):
-        session.save({"n": 400 + n, "x": 0})
-    merge = session.merge("aside").checkpoint
-    for n in range(100):
-        session.save({"n": 600 + n, "x": 5, "m": 399})
-    backend.asked.clear()
-
-    found = session.blame("x")
-
-    assert (found.checkpoint, found.merges, found.value) == (made[301], (merge,), 5)
-    assert found.loads <= 30
-    assert len(backend.asked) <= 34

@@ -2,57 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
-from dataclasses import dataclass
-
 import pytest
 from tests.unit.store.searching.counting import counted_session
 
 import holdfast
 from holdfast import ErrorCode
-from holdfast.backends.memory import MemoryBackend
 
 
 def seqs(changes):
     return [change.checkpoint.seq for change in changes]
-
-
-def five_changes(session, count=1000, at=(150, 420, 421, 700, 888)):
-    for n in range(count):
-        value = sum(n >= each for each in at)
-        session.save({"n": n, "beliefs": {"b7": {"confidence": value}}, "log": [n]})
-    return [each + 1 for each in at]
-
-
-def test_blame_over_a_thousand_checkpoints_takes_at_most_thirty_looks():
-    session, backend = counted_session()
-    changed = five_changes(session)
-    backend.asked.clear()
-
-    found = session.blame("beliefs.b7.confidence")
-
-    assert found.checkpoint.seq == changed[-1]
-    assert (found.value, found.old, found.op) == (5, 4, "replace")
-    assert found.before is not None
-    assert found.before.seq == changed[-1] - 1
-    assert found.loads <= 30
-    # Each look is one chunk here: the states are small.
-    assert len(backend.asked) <= 30
-    for older, value in zip(changed[-2::-1], [4, 3, 2, 1], strict=True):
-        before = session.blame("beliefs.b7.confidence", f"#{found.checkpoint.seq - 1}")
-        assert (before.checkpoint.seq, before.value) == (older, value)
-        assert before.loads <= 30
-        found = before
-
-
-@pytest.mark.parametrize("at", [(1, 2, 3, 4, 5), (2, 4, 500, 600, 990), (994, 995, 996, 997, 999)])
-def test_it_takes_no_more_wherever_the_changes_are(at):
-    session, _ = counted_session()
-    changed = five_changes(session, at=at)
-
-    found = session.blame("beliefs.b7.confidence")
-
-    assert (found.checkpoint.seq, found.loads <= 30) == (changed[-1], True)
 
 
 def test_a_large_state_is_read_in_part_only():
@@ -116,19 +74,6 @@ def test_a_value_that_went_away_and_came_back_is_seen_by_exact_alone(session):
     assert seqs(session.history_of("mode", exact=False)) == [1]
 
 
-def test_it_is_certain_where_every_state_between_was_looked_into(session):
-    for n in range(20):
-        session.save({"n": n, "mode": "a" if n < 18 else "b"})
-
-    assert session.blame("mode").certain
-    # Equal roots are the same state, looked into once.
-    for _ in range(10):
-        session.save({"n": 19, "mode": "b"})
-    again = session.blame("mode")
-    assert (again.checkpoint.seq, again.certain) == (19, True)
-    assert again.loads <= 4
-
-
 def test_history_has_every_change_both_ways_round(session):
     values = [1, 1, 2, 2, 2, 1, 3, 3]
     for n, value in enumerate(values):
@@ -157,58 +102,6 @@ def test_types_and_order_count_as_changes(session):
     assert seqs(session.history_of("v", oldest_first=True)) == [1, 2, 3, 4, 5, 6]
 
 
-def test_a_long_history_is_read_as_it_is_asked_for():
-    session, backend = counted_session()
-    for n in range(600):
-        session.save({"n": n})
-    backend.asked.clear()
-
-    newest = list(itertools.islice(session.history_of("n"), 3))
-
-    assert seqs(newest) == [600, 599, 598]
-    assert len(backend.asked) < 20
-
-
-def test_values_that_did_not_change_are_not_built():
-    built = []
-
-    @dataclass
-    class Counted:
-        n: int
-
-        def __post_init__(self):
-            built.append(self.n)
-
-    session = holdfast.Store(MemoryBackend(), types=[Counted]).session("s")
-    for n in range(50):
-        session.save({"n": n, "thing": Counted(n // 25)})
-    built.clear()
-
-    assert seqs(session.history_of("thing")) == [26, 1]
-    assert len(built) <= 4
-
-
-def test_a_large_value_is_compared_by_its_node(session):
-    for n in range(6):
-        session.save({"n": n, "items": [f"{i} " + "x" * 300 for i in range(200 + n // 3)]})
-
-    found = session.blame("items")
-
-    assert (found.checkpoint.seq, len(found.value), len(found.old)) == (4, 201, 200)
-    assert seqs(session.history_of("items")) == [4, 1]
-    assert seqs(session.history_of("items[-1]")) == [4, 1]
-    assert seqs(session.history_of("items[-2:]")) == [4, 1]
-
-
-def test_the_same_value_in_a_tuple_and_in_a_list_is_the_same(session):
-    big = "long text " * 4000
-    session.save({"v": (big, 1)})
-    session.save({"v": [big, 1]})
-
-    assert seqs(session.history_of("v")) == [2, 1]
-    assert seqs(session.history_of("v[0]")) == [1]
-
-
 @pytest.mark.parametrize("exact", [True, False])
 def test_a_path_that_leads_nowhere_says_what_there_is(session, exact):
     for n in range(5):
@@ -231,15 +124,6 @@ def test_what_is_no_path_is_refused_at_once(session, path):
         with pytest.raises(holdfast.InvalidInputError) as caught:
             look(path)
         assert caught.value.code is ErrorCode.BAD_PATH
-
-
-def test_a_range_is_no_checkpoint_to_look_back_from(session):
-    session.save({"a": 1})
-    session.save({"a": 1})
-
-    for look in (lambda: session.blame("a", "#1..@"), lambda: session.bisect("a", bad="#1..@")):
-        with pytest.raises(holdfast.InvalidInputError, match="is not a ref"):
-            look()
 
 
 def test_a_range_with_nothing_in_it_has_no_history(session):
@@ -287,43 +171,3 @@ def test_branches_are_walked_as_log_does(session):
     assert seqs(aside.history_of("v")) == [6, 2, 1]
     assert seqs(session.history_of("v")) == [4, 3, 2, 1]
     assert next(session.history_of("v", "aside")).value == 7
-
-
-@pytest.mark.parametrize(("path", "shown"), [(5, "5"), (["n"], "a list"), (b"n", "b'n'"), ({}, "a dict")])
-def test_what_is_no_text_is_no_path_to_anybody(session, path, shown):
-    session.save({"n": 1})
-    session.save({"n": 2})
-
-    for look in (
-        lambda: session.load(path=path),
-        lambda: session.diff(path=path),
-        lambda: session.bisect("n > 1", path=path),
-        lambda: session.grep("n", path=path),
-        lambda: session.blame(path),
-        lambda: session.history_of(path),
-    ):
-        with pytest.raises(holdfast.InvalidInputError) as caught:
-            look()
-        assert caught.value.code is ErrorCode.BAD_PATH
-        assert str(caught.value) == f"{shown} is not a path"
-
-
-def test_a_path_as_deep_as_a_state_is_refused_in_one_line(session):
-    session.save({"n": 1})
-    deep: list[object] = []
-    for _ in range(100_000):
-        deep = [deep]
-
-    with pytest.raises(holdfast.InvalidInputError, match="a list is not a path"):
-        session.load(path=deep)
-
-
-@pytest.mark.parametrize(("ref", "shown"), [(5, "5"), (None, "None"), (2.5, "2.5"), ({"n": 1}, "a dict")])
-def test_what_is_no_ref_is_named_as_it_is(session, ref, shown):
-    session.save({"n": 1})
-
-    for look in (session.diff, session.merge, session.load):
-        with pytest.raises(holdfast.InvalidInputError) as caught:
-            look(ref)
-        assert caught.value.code is ErrorCode.BAD_REF
-        assert str(caught.value) == f"{shown} is not a ref"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import warnings
 from typing import Any
@@ -66,20 +65,6 @@ def test_where_no_state_can_be_read_that_is_an_error(name):
         quietly(SEARCHES[name](session))
 
 
-@pytest.mark.parametrize(("name", "find"), [("history_of", "v"), ("grep", "needle")])
-def test_who_only_goes_through_what_is_found_is_warned_once(name, find):
-    session = of_ten([3, 9])
-
-    found = getattr(session, name)(find)
-    with pytest.warns(holdfast.HoldfastWarning, match=r"passed over: #9 .*\.notes") as caught:
-        count = len(list(found))
-
-    assert count == {"history_of": 3, "grep": 8}[name]
-    assert len(caught) == 1
-    assert caught[0].filename == __file__
-    assert noted(found.notes) == [3, 9]
-
-
 @pytest.mark.parametrize("exact", [True, False])
 @pytest.mark.parametrize("oldest_first", [True, False])
 @pytest.mark.parametrize(
@@ -101,87 +86,6 @@ def test_a_change_is_told_of_a_state_that_was_seen(spoiled, changes, oldest_firs
         (c.checkpoint.seq, c.before and c.before.seq, sorted(each.seq for each in c.skipped)) for c in found
     ]
     assert sorted(told) == sorted((who, before, sorted(passed)) for who, before, passed in changes)
-
-
-def test_blame_is_not_certain_where_it_passed_over_something():
-    whole, gap, before = of_ten([]), of_ten([8]), of_ten([6])
-
-    for session, certain, skipped in ((whole, True, []), (gap, False, []), (before, False, [6])):
-        found = session.blame("v", exact=True)
-        assert (found.checkpoint.seq, found.certain) == (7, certain)
-        assert [each.seq for each in found.skipped] == skipped
-
-
-def test_a_value_that_is_damaged_inside_makes_its_state_a_damaged_one():
-    session, backend = counted_session()
-    large = [[f"{n} " + str(at) * 400 for n in range(300)] for at in range(3)]
-    made = [session.save({"n": n, "v": large[n // 2]}) for n in range(6)]
-    backend.asked.clear()
-    session.load(made[2])
-    of_the_middle = {name.hex() for name in backend.asked} - {each.root for each in made}
-    backend.spoiled = {min(of_the_middle)}
-
-    found = session.history_of("v")
-    changes = quietly(found)
-
-    assert [(c.checkpoint.seq, c.value == large[at]) for c, at in zip(changes, (2, 0), strict=True)] == [
-        (5, True),
-        (1, True),
-    ]
-    assert changes[0].old == large[0]
-    assert [each.seq for each in changes[0].skipped] == [4, 3]
-    assert noted(found.notes) == [3, 4]
-
-
-def test_new_texts_are_told_against_the_next_state_that_can_be_read():
-    session, backend = counted_session()
-    made = [session.save({"t": [f"needle {each}" for each in range(n // 2 + 1)], "n": n}) for n in range(6)]
-    backend.spoiled = {made[3].root}
-
-    assert [m.checkpoint.seq for m in quietly(session.grep("needle", new=True))] == [5, 3, 1]
-
-
-def test_many_damaged_states_are_one_note():
-    session, backend = counted_session()
-    made = [session.save({"n": n}) for n in range(1, 41)]
-    backend.spoiled = {each.root for each in made[:30]} | {made[n - 1].root for n in (32, 33, 35, 37, 39, 40)}
-
-    found = session.history_of("n")
-
-    assert len(quietly(found)) == 4
-    assert len(found.notes) == 1
-    assert found.notes[0].startswith(
-        "36 states cannot be read (#1 to #30, #32, #33, #35, #37 and 2 more); that of #40"
-    )
-
-
-def test_what_is_missing_in_many_states_is_told_once_and_hides_no_damage():
-    session, backend = counted_session()
-    made = [session.save({"n": n}) for n in range(30)]
-    session.save({"score": 1})
-    backend.spoiled = {made[20].root}
-
-    report = session.bisect("score == 1", check="all")
-
-    assert noted(report.notes) == [21]
-    assert len(report.notes) == 2
-    assert "#1 " in report.notes[1]
-    assert report.notes[1].endswith("and 28 more: there is no score")
-
-
-def test_notes_are_there_for_those_who_await(tmp_path):
-    async def work():
-        async with holdfast.aopen(tmp_path / "store") as store:
-            session = store.session("s")
-            made = [await session.save({"t": f"needle {n}"}) for n in range(3)]
-            spoil(tmp_path / "store", made[1].root)
-            found = session.grep("needle")
-            before = found.notes
-            return before, [match.checkpoint.seq async for match in found], found.notes
-
-    with pytest.warns(holdfast.HoldfastWarning):
-        before, seqs, after = asyncio.run(work())
-    assert (before, seqs, noted(after)) == ((), [3, 1], [2])
 
 
 def spoil(path, root):

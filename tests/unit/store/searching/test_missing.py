@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import holdfast
-from holdfast.backends.memory import MemoryBackend
 from holdfast.store.searching.evaluating import Evaluation
 from holdfast.store.searching.expressions import Expression
 from holdfast.store.searching.functions import MissingError
@@ -112,64 +109,3 @@ def test_what_an_expression_comes_to(text, found):
     assert comes_to(text) == found
     # At the top, and only there, unknown does not hold.
     assert Expression(text).holds(STATE).holds is (found == T)
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        # any and all ask each item by itself: missing is not true, so it fails the one and does nothing to the other.
-        ("all(c.ok for c in calls)", F),
-        ("any(c.ok for c in calls)", T),
-        ("all(c.ok for c in good)", T),
-        ("all(not c.ok for c in calls)", F),
-        ("any(not c.ok for c in calls)", F),
-        ("all([t, gone])", F),
-        ("any([f, gone])", F),
-        ("any([gone, t])", T),
-        ("all((t, t)) and any({f, t})", T),
-        ("all([c.ok for c in calls])", F),
-        ("all(c.ok for c in [])", T),
-        # The list itself is missing: then nothing is known.
-        ("all(c.ok for c in gone)", U),
-        ("any(gone)", U),
-        ("not any(c.ok for c in gone)", U),
-        # An `if` takes what holds, an inner list that is not there has no items, and a list leaves out what is missing.
-        ("all(c.ok for c in calls if c.ok)", T),
-        ("len([c for c in calls if not c.ok]) == 0", T),
-        ("[c.ok for m in turns for c in m.calls] == [true]", T),
-        ("all(c.ok for m in turns for c in m.calls)", F),
-        ("any(c.ok for m in turns for c in m.calls)", T),
-        ("sum(c.ok for c in calls) == 1", T),
-    ],
-)
-def test_items_that_lack_what_is_asked_for(text, found):
-    assert comes_to(text) == found
-
-
-def test_what_was_missing_is_noted_even_where_another_part_decides():
-    assert Expression("gone > 1 or t").holds(STATE) == (True, ("there is no gone",))
-    assert Expression("gone < n < 1").holds(STATE) == (False, ("there is no gone",))
-    assert Expression("all(c.ok for c in calls)").holds(STATE) == (False, ("there is no c.ok",))
-
-
-def test_looking_makes_nothing_in_the_state():
-    state: dict[str, Any] = {"d": defaultdict(list, {"a": [1]}), "c": Counter(x=1)}
-
-    assert comes_to("d['b'] == []", state) == U
-    assert comes_to("c['y'] == 0", state) == U
-    assert comes_to("d['a'] == [1] and c['x'] == 1", state) == T
-    assert state == {"d": {"a": [1]}, "c": Counter(x=1)}
-    assert list(state["d"]) == ["a"]
-
-
-def test_bisect_says_that_the_contrary_holds_no_more_where_the_key_is_missing():
-    session = holdfast.Store(MemoryBackend()).session("s")
-    for state in ({"score": 0.2}, {}, {"n": 1}, {"score": 0.9}):
-        session.save(state)
-    with pytest.raises(holdfast.NotFoundError) as caught:
-        session.bisect("score < 0.5")
-
-    assert "not (...)" in caught.value.hint
-    assert "neither holds" in caught.value.hint
-    for contrary in ("not (score < 0.5)", "not (score < 0.5 and true)", "not (score < 0.5 or false)"):
-        assert session.bisect(contrary).found.seq == 4
