@@ -23,7 +23,7 @@ from tests.integrations.langgraph.import_sources import (
 
 import holdfast
 from holdfast.integrations.langgraph import HoldfastSaver
-from holdfast.integrations.langgraph.importing import ImportReport, import_langgraph
+from holdfast.integrations.langgraph.import_saver import ImportReport, import_langgraph
 
 KINDS = ("sqlite", "async sqlite", "postgres", "async postgres")
 

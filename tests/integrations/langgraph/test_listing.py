@@ -10,12 +10,8 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, ToolMessage
 from tests.integrations.langgraph.saver_data import config, put
-from tests.memory import peak
 
 from holdfast.integrations.langgraph import HoldfastSaver
-from holdfast.integrations.langgraph.messages import MessageShape
-from holdfast.objects import at_hand, recurring
-from holdfast.store import loading
 
 STEPS = 40
 
@@ -129,32 +125,6 @@ CHANGES: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("change", CHANGES)
-def test_what_a_program_does_to_a_message_shows_in_no_other_checkpoint(saver, messages, change):
-    changed = 0
-    for n, found in enumerate(saver.list(config())):
-        held = found.checkpoint["channel_values"]["messages"]
-        assert held == messages[: 400 - n]
-        # Of what comes first, as well as of what is in all of them.
-        for each in held:
-            before = repr(whole(each))
-            try:
-                change(each)
-            except (AttributeError, KeyError, IndexError, TypeError, ValueError):
-                # A message that has no such thing.
-                continue
-            changed += repr(whole(each)) != before
-    assert changed >= STEPS * 40
-    assert lists(saver.list(config(), limit=1)) == [messages]
-
-
-def test_a_list_may_be_changed_without_changing_another(saver, messages):
-    found = lists(saver.list(config()))
-    for held in found[::2]:
-        del held[5:]
-    assert found[1::2] == [messages[: 400 - n] for n in range(1, STEPS, 2)]
-
-
 def test_the_async_listing_gives_the_same(saver):
     async def listed() -> list[Any]:
         return [each async for each in saver.alist(config())]
@@ -164,43 +134,3 @@ def test_the_async_listing_gives_the_same(saver):
     assert len(set(itertools.chain(*map(changeable, lists(found))))) == sum(
         len(changeable(each)) for each in lists(found)
     )
-
-
-def test_messages_that_checkpoints_share_are_not_put_together_for_each(saver, monkeypatch):
-    made = 0
-    make = MessageShape.make
-
-    def counted(shape: MessageShape, data: Any, extra: Any) -> Any:
-        nonlocal made
-        made += 1
-        return make(shape, data, extra)
-
-    monkeypatch.setattr(MessageShape, "make", counted)
-    total = sum(map(len, lists(saver.list(config()))))
-    # Those of runs that are met for the first and the second time, and those that do not fill a run yet.
-    assert total == 15_220
-    assert 0 < made < total / 3
-
-
-def test_a_listing_of_long_conversations_takes_the_memory_of_a_page(monkeypatch):
-    """Each checkpoint has half of its messages from the one before it, so that what they share changes all the time."""
-    monkeypatch.setattr(loading, "_PAGE_BYTES", 300_000)
-    monkeypatch.setattr(at_hand, "KEPT_BYTES", 300_000)
-    monkeypatch.setattr(recurring, "_REMEMBERED_BYTES", 300_000)
-    with HoldfastSaver("memory:") as saver:
-        at, held = None, list[Any]()
-        for step in range(60):
-            new = [HumanMessage(f"{step} {n} " * 100, id=f"{step}-{n}") for n in range(100)]
-            held = [*held[-100:], *new]
-            at = put(saver, at, values={"messages": held})
-
-        def listed(count: int) -> None:
-            assert sum(len(each) for each in lists_one_by_one(saver, count)) > count * 190
-
-        enough = 1.2 * peak(lambda _: listed(15))
-        assert peak(lambda _: listed(60), below=enough) < enough
-
-
-def lists_one_by_one(saver: Any, count: int) -> Any:
-    for each in saver.list(config(), limit=count):
-        yield each.checkpoint["channel_values"]["messages"]

@@ -52,7 +52,7 @@ def test_a_graph_that_waits_goes_on_after_retention_without_running_a_task_again
     graph.invoke(Command(resume="yes"), THREAD)
     graph.invoke({"log": ["second"]}, THREAD)
     before = graph.get_state(THREAD)
-    saver.store.session("t").prune(keep)
+    saver.store.session("t").prune(keep, only=True)
     after = graph.get_state(THREAD)
     assert (after.tasks, after.interrupts, after.next) == (before.tasks, before.interrupts, before.next)
     assert len(after.interrupts) == 1
@@ -69,7 +69,7 @@ def test_writes_are_not_counted_and_go_with_their_checkpoint(saver):
         made.append(put(saver, made[-1], values={"a": number}))
     saver.put_writes(made[0], [("a", 9)], "late")
     session = saver.store.session("t")
-    report = session.prune(Keep(last=3))
+    report = session.prune(Keep(last=3), only=True)
     assert ids(saver.list(config())) == [id_of(each) for each in reversed(made[-3:])]
     assert [len(each.pending_writes) for each in saver.list(config())] == [0, 2, 2]
     assert (report.kept, report.deleted) == (3 + 4, 3 + 7)
@@ -89,11 +89,11 @@ def test_all_writes_may_go_and_come_back_with_undo(saver):
     saver.put_writes(first, [("a", 1)], "one")
     second = put(saver, first, values={"a": 1})
     session = saver.store.session("t")
-    session.prune(Keep(last=1))
+    session.prune(Keep(last=1), only=True)
     assert [each.name for each in session.branches()] == ["main"]
     session.undo()
     assert len(saver.get_tuple(first).pending_writes) == 1
-    session.prune(Keep(last=1))
+    session.prune(Keep(last=1), only=True)
     saver.put_writes(second, [("a", 2)], "two")
     assert len(saver.get_tuple(second).pending_writes) == 1
 
@@ -104,20 +104,9 @@ def test_a_pinned_write_keeps_its_checkpoint(saver):
     put(saver, put(saver, first, values={"a": 1}), values={"a": 2})
     session = saver.store.session("t")
     session.pin(session.keyed("/", "0")[1])
-    report = session.prune(Keep(last=1))
+    report = session.prune(Keep(last=1), only=True)
     assert [each.reasons for each in report.decisions if each.checkpoint.seq == 1] == [("a part: pinned",)]
     assert len(saver.get_tuple(first).pending_writes) == 1
-
-
-def test_a_session_that_keeps_few_by_itself_does_not_lose_what_it_saved_just_now(saver):
-    for number in range(4):
-        saver.store.session("own").save({"n": number}, key=f"k{number}")
-    session = saver.store.session("own", keep=Keep(at_most=2))
-    last = session.save({"n": 5}, key="k0 note")
-    assert session.checkpoint().id == last.id
-    assert [each.key for each in session.log()] == ["k0 note", "k3", "k2", "k0"]
-    session.save({"n": 6}, key="k6")
-    assert [each.key for each in session.log()] == ["k6", "k3"]
 
 
 def test_prune_keeps_what_is_pinned_with_its_writes(saver):
@@ -134,16 +123,6 @@ def test_prune_keeps_what_is_pinned_with_its_writes(saver):
     assert session.checkpoint(session.keyed("/", "0", limit=1)[0]).pinned
     saver.prune(["t"], strategy="delete")
     assert list(saver.list(config())) == []
-
-
-def test_prune_keeps_a_checkpoint_one_of_whose_writes_is_pinned(saver):
-    first = put(saver, values={"a": 0})
-    saver.put_writes(first, [("a", 1)], "one")
-    put(saver, first, values={"a": 1})
-    session = saver.store.session("t")
-    session.pin(session.keyed("/", "0", limit=2)[1])
-    saver.prune(["t"])
-    assert len(saver.get_tuple(first).pending_writes) == 1
 
 
 def test_a_thread_that_is_not_there_is_called_a_thread(saver):

@@ -11,7 +11,6 @@ import pytest
 from langgraph.checkpoint.serde.types import RESUME
 from tests.integrations.langgraph.saver_data import (
     FLOW,
-    Counting,
     branches,
     checkpoint,
     config,
@@ -21,7 +20,7 @@ from tests.integrations.langgraph.saver_data import (
     put,
 )
 
-from holdfast import ConflictError, ErrorCode, Store
+from holdfast import ConflictError, ErrorCode
 from holdfast.integrations.langgraph import HoldfastSaver
 
 
@@ -71,45 +70,8 @@ def test_two_children_of_one_checkpoint_are_on_two_branches_and_each_is_continue
         assert {each.name for each in branches(saver)} == {"main", "main-1", "main-2"}
 
 
-def test_what_another_saver_put_already_is_answered_and_its_child_follows_it(saver):
-    first = put(saver, values={"n": 1})
-    same = checkpoint({"n": 2})
-    HoldfastSaver(saver.store).put(first, same, FLOW, {})
-    second = saver.put(first, same, FLOW, {})
-    third = put(saver, second, values={"n": 3})
-    assert lineage(saver) == [id_of(third), id_of(second), id_of(first)]
-
-
-def test_a_saver_that_stands_on_what_is_gone_by_then_begins_anew(saver):
-    first, same = put(saver, values={"n": 1}), checkpoint({"n": 2})
-    second = saver.put(first, same, FLOW, {})
-    other = HoldfastSaver(saver.store)
-    assert other.put(first, same, FLOW, {}) == second
-    saver.delete_thread("t")
-    third = put(other, second, values={"n": 3})
-    assert ids(saver.list(config())) == lineage(saver) == [id_of(third)]
-
-
 def lineage(saver, branch="main"):
     return [each.key.rpartition(" ")[2] for each in saver.store.session("t", branch=branch).log()]
-
-
-def test_a_line_goes_on_when_people_have_renamed_its_branch(saver):
-    first = put(saver, values={"n": 1})
-    session = saver.store.session("t")
-    session.rename_branch("main", "kept")
-    session.fork("kept", "another")
-    second = put(HoldfastSaver(saver.store), first, values={"n": 2})
-    third = put(HoldfastSaver(saver.store), second, values={"n": 3})
-    assert lineage(saver, "kept") == [id_of(third), id_of(second), id_of(first)]
-    # This one has not seen it, and what it adds is a branch.
-    late = put(saver, first, values={"n": 5})
-    assert lineage(saver, "main-1") == [id_of(late), id_of(first)]
-    aside = put(HoldfastSaver(saver.store), first, values={"n": 4})
-    assert lineage(saver, "another-1") == [id_of(aside), id_of(first)]
-    assert [parent_of(saver, each) for each in (aside, third, second)] == list(
-        map(id_of, (first, second, first))
-    )
 
 
 def test_of_answers_to_one_question_the_last_one_counts(saver):
@@ -136,28 +98,6 @@ def test_a_thread_that_somebody_else_deleted_can_be_put_to(saver):
     saver.put_writes(second, [("a", 1)], "task")
     assert ids(saver.list(config())) == [id_of(second)]
     assert len(saver.get_tuple(config()).pending_writes) == 1
-
-
-def test_a_put_that_continues_the_last_is_one_commit_and_nothing_is_read():
-    backend = Counting()
-    saver = HoldfastSaver(Store(backend))
-    at = put(saver, values={"list": []})
-    saver.put_writes(at, [("list", 0)], "task")
-    backend.asked.clear()
-    for n in range(5):
-        at = put(saver, at, values={"list": list(range(n))})
-        saver.put_writes(at, [("list", n)], f"task {n}")
-    assert backend.asked["commit"] == 10
-    assert backend.asked["reader"] == 0
-
-
-def test_more_threads_than_are_remembered():
-    saver = HoldfastSaver("memory:")
-    made = [put(saver, thread=f"t{n}", values={"n": n}) for n in range(600)]
-    again = [put(saver, each, values={"n": -n}) for n, each in enumerate(made)]
-    for n in (0, 1, 599):
-        assert ids(saver.list(config(f"t{n}"))) == [id_of(again[n]), id_of(made[n])]
-        assert [each.name for each in saver.store.session(f"t{n}").branches()] == ["main"]
 
 
 def test_threads_that_put_at_once_lose_nothing(tmp_path):

@@ -6,19 +6,14 @@ import os
 import subprocess
 import sys
 import warnings
-from dataclasses import dataclass
 from typing import Any, Optional
 
 import pytest
-from langgraph.checkpoint.sqlite import SqliteSaver
-from langgraph.graph import START, StateGraph
 from tests.integrations.langgraph import schema_samples as samples
 from tests.integrations.langgraph.saver_data import config, put
 
 import holdfast
 from holdfast.integrations.langgraph import HoldfastSaver
-from holdfast.integrations.langgraph.importing import import_langgraph
-from holdfast.integrations.langgraph.schemas import classes_in
 
 CORNER = samples.Corner(1, samples.Colour.RED)
 VALUES: dict[str, Any] = {
@@ -39,14 +34,6 @@ def place(tmp_path):
 def latest(saver) -> Any:
     found = saver.get_tuple(config())
     return found.checkpoint["channel_values"]
-
-
-def test_a_schema_gives_every_class_that_it_names_and_no_other():
-    found = list(classes_in(samples.State))
-    own = [cls for cls in found if cls.__module__ == samples.__name__ and cls is not samples.Box]
-
-    assert set(own) == samples.TAKEN
-    assert len(found) == len(set(found))
 
 
 def test_everything_that_a_state_names_comes_back_in_a_program_that_was_given_the_state(place):
@@ -102,39 +89,6 @@ def test_a_type_of_any_form_may_be_given(place, given):
 def test_what_is_no_type_at_all_is_refused(given):
     with pytest.raises(holdfast.InvalidInputError, match="only a class"):
         HoldfastSaver("memory://", types=[given])
-
-
-def test_a_class_of_no_kind_that_can_be_kept_is_refused_if_it_is_given_and_passed_over_if_it_is_named():
-    class Odd:
-        pass
-
-    @dataclass
-    class Names:
-        odd: Odd
-
-    Names.__annotations__["odd"] = Odd
-    HoldfastSaver("memory://", types=[Names, list[Odd]]).close()
-    with pytest.raises(holdfast.InvalidInputError, match="Odd"):
-        HoldfastSaver("memory://", types=[Odd])
-
-
-def test_an_import_takes_the_state_too(place, tmp_path):
-    def write(_: Any) -> Any:
-        return {"docs": VALUES["docs"]}
-
-    source = str(tmp_path / "theirs.sqlite")
-    graph: Any = StateGraph(samples.Run)
-    graph.add_node("n", write)
-    graph.add_edge(START, "n")
-    with SqliteSaver.from_conn_string(source) as theirs:
-        graph.compile(checkpointer=theirs).invoke({"shade": samples.Shade.DARK}, config())
-    with holdfast.open(place) as store:
-        report = import_langgraph(source, store, types=[samples.State])
-    assert report.opaque == {}
-    with HoldfastSaver(place, types=[samples.State]) as saver:
-        found = latest(saver)
-
-    assert (found["docs"], found["shade"]) == (VALUES["docs"], samples.Shade.DARK)
 
 
 PROGRAM = """

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import importlib.abc
-import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,7 @@ from langchain_core.messages import HumanMessage
 from tests.integrations.langgraph import value_samples as samples
 
 import holdfast
-from holdfast.integrations.langgraph.values import allow, prepare
+from holdfast.integrations.langgraph.types import allow, prepare
 
 HERE = samples.__name__
 
@@ -60,15 +58,6 @@ def test_a_class_that_nobody_allowed_comes_back_as_its_data_with_one_warning(pla
     assert len(warned) == 1
     assert f"{HERE}.Plan" in str(warned[0].message)
     assert "types=[Plan]" in str(warned[0].message)
-
-
-def test_where_warnings_are_errors_the_load_fails(place):
-    save(place, samples.Plan("win"))
-    with holdfast.open(place) as store:
-        prepare(store)
-        for _ in range(2):
-            with pytest.raises(holdfast.HoldfastWarning, match="nothing allows the class"):
-                load(store)
 
 
 def test_what_came_back_as_data_is_saved_again_as_it_was(place):
@@ -126,18 +115,6 @@ def test_a_class_that_was_given_a_version_since_is_upgraded(place):
         store.register(samples.Plan, version=2, upgrade=lambda data, _: {**data, "goal": data["goal"] + "!"})
         prepare(store)
         assert load(store) == samples.Plan("win!")
-
-
-def test_names_of_things_that_are_no_classes_or_are_nowhere_are_passed_over(place):
-    save(place, samples.Plan("win"))
-    with holdfast.open(place) as store:
-        allow(
-            store,
-            [("os", "system"), ("no.such.module", "Thing"), (HERE, "Nothing"), ("datetime", "date"), ("a",)],
-        )
-        allow(store, [("datetime", "datetime"), object, int])
-        with pytest.warns(holdfast.HoldfastWarning):
-            assert type(load(store)) is holdfast.Opaque
 
 
 def test_a_class_of_no_kind_that_can_be_kept_is_refused_when_it_is_named():
@@ -203,11 +180,10 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("name", HOSTILE, ids=lambda name: name[:30])
-@pytest.mark.parametrize("data", ["touch /tmp/x", ["id"], {"args": ["id"], "shell": True}, None])
-def test_bytes_that_name_code_come_back_as_data_and_import_nothing(place, name, data, imports):
+def test_bytes_that_name_code_come_back_as_data_and_import_nothing(place, name, imports):
     if name.startswith("numpy") and "numpy" in sys.modules:
         pytest.skip("the program uses numpy")
-    hostile = holdfast.Opaque(name, 1, data, None)
+    hostile = holdfast.Opaque(name, 1, {"args": ["touch /tmp/x"], "shell": True}, None)
     with holdfast.open(place) as store:
         store.session("s").save({"value": hostile, "more": [hostile]})
     with holdfast.open(place) as store:
@@ -219,29 +195,6 @@ def test_bytes_that_name_code_come_back_as_data_and_import_nothing(place, name, 
         assert len(imports.asked) == asked
 
     assert loaded == hostile
-
-
-IMPORTS = """
-import sys, warnings
-import numpy
-import holdfast
-from holdfast.integrations.langgraph import HoldfastSaver
-
-warnings.simplefilter("ignore")
-with HoldfastSaver("memory:") as saver:
-    session = saver.store.session("s")
-    names = ["numpy.f2py", "numpy.matlib", "numpy.testing", "numpy.ctypeslib", "numpy.ma", "numpy.load"]
-    session.save([holdfast.Opaque(name, 1, {}, None) for name in names])
-    loaded = session.load()
-    assert [each.name for each in loaded] == names
-    print(sorted(each for each in sys.modules if each in ("numpy.f2py", "numpy.testing", "numpy.matlib")))
-"""
-
-
-def test_a_name_of_a_part_of_numpy_imports_nothing():
-    pytest.importorskip("numpy")
-    ran = subprocess.run([sys.executable, "-c", IMPORTS], capture_output=True, text=True, check=False)
-    assert (ran.stdout.strip(), ran.returncode) == ("[]", 0), ran.stderr
 
 
 MALFORMED: dict[str, list[Any]] = {
@@ -274,25 +227,6 @@ def test_bytes_that_are_no_object_of_a_known_class_are_an_error_with_a_path(plac
     assert refused.value.details["path"].startswith("state['value']")
 
 
-def test_what_is_stored_beside_a_message_must_be_a_message_s():
-    odd: list[Any] = [{"unset": "content"}, {"private": {}}, [], {"unset": [], "x": 1}]
-    for extra in odd:
-        with holdfast.open("memory://") as store:
-            store.session("s").save(holdfast.Opaque("langchain.HumanMessage", 1, {"content": "x"}, extra))
-            prepare(store)
-            with pytest.raises(holdfast.StateError):
-                store.session("s").load()
-
-
-def test_a_pattern_that_asks_to_print_prints_nothing(capsys):
-    with holdfast.open("memory://") as store:
-        store.session("s").save(holdfast.Opaque("re.Pattern", 1, {"pattern": "a+b", "flags": 128}))
-        prepare(store)
-        assert store.session("s").load().match("aab")
-
-    assert capsys.readouterr().out == ""
-
-
 def test_a_field_that_another_version_of_langchain_has_becomes_an_extra_one():
     newer = holdfast.Opaque("langchain.HumanMessage", 1, {"content": "x", "mood": "good"})
     with holdfast.open("memory://") as store:
@@ -301,25 +235,3 @@ def test_a_field_that_another_version_of_langchain_has_becomes_an_extra_one():
         loaded = store.session("s").load()
 
     assert loaded == HumanMessage("x", mood="good")
-
-
-def test_two_classes_of_one_name_are_kept_apart(place):
-    def one() -> Any:
-        @dataclass
-        class Same:
-            x: int
-
-        return Same(1)
-
-    def other() -> Any:
-        @dataclass
-        class Same:
-            y: int
-
-        return Same(2)
-
-    first, second = one(), other()
-    with holdfast.open(place) as store:
-        prepare(store)
-        store.session("s").save({"value": [first, second], "more": [[first, second]]})
-        assert load(store) == [first, second]

@@ -96,6 +96,12 @@ def parse(key: str | None) -> Key | None:
         return None
 
 
+def is_checkpoint(key: str) -> bool:
+    """Whether this is the key of a checkpoint, and not of writes."""
+    parsed = parse(key)
+    return parsed is not None and parsed.task_id is None
+
+
 def branch_name(namespace: str) -> str:
     """The branch that a namespace begins on."""
     if not namespace:

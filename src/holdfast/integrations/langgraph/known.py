@@ -33,6 +33,18 @@ _MESSAGES: Final = (
     "RemoveMessage",
 )
 
+_AGENTS: Final = ("AgentAction", "AgentActionMessageLog", "AgentFinish", "AgentStep")
+_OUTPUTS: Final = (
+    "Generation",
+    "GenerationChunk",
+    "ChatGeneration",
+    "ChatGenerationChunk",
+    "ChatResult",
+    "LLMResult",
+    "RunInfo",
+)
+_PROMPTS: Final = ("StringPromptValue", "ChatPromptValue", "ChatPromptValueConcrete", "ImagePromptValue")
+
 _WITH_FIELDS: Final = (
     ("langgraph.types", "Command"),
     ("langgraph.types", "Interrupt"),
@@ -60,6 +72,10 @@ _SUBCLASSES: Final = (
 _MODELS: Final = (
     *(("langchain_core.messages", name) for name in _MESSAGES),
     ("langchain_core.documents", "Document"),
+    ("langchain_core.documents.base", "Blob"),
+    *(("langchain_core.agents", name) for name in _AGENTS),
+    *(("langchain_core.outputs", name) for name in _OUTPUTS),
+    *(("langchain_core.prompt_values", name) for name in _PROMPTS),
 )
 
 _SECRETS: Final = (("pydantic", "SecretStr"), ("pydantic", "SecretBytes"))

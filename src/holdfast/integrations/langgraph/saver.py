@@ -1,7 +1,7 @@
 """HoldfastSaver: the checkpointer that LangGraph calls.
 
-It is thin: `configs` says what is meant, `tuples` and `pending` turn LangGraph's data into states and back, `threads`
-writes them, `ranges` finds them again, `delta` and `removing` do what their names say. Each method is there twice; the
+It is thin: `checkpoints` turns LangGraph's data into states and back, `writer` saves them, `reader` finds them again,
+`prune` removes them, `types` knows what may be in them. Each method is there twice; the
 async one does what the other does in a worker thread (see `workers`), except that whatever is saved becomes bytes
 before the first await, on the thread that owns it.
 """
@@ -15,7 +15,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import anyio
 from langchain_core.runnables import RunnableConfig
@@ -27,14 +27,23 @@ from langgraph.checkpoint.base import (
     CheckpointTuple,
     DeltaChannelHistory,
 )
+from langgraph.checkpoint.serde.base import SerializerProtocol
 
 import holdfast
 from holdfast import Checkpoint as Saved
-from holdfast import ConflictError, ErrorCode, InvalidInputError, NotFoundError, Store
-from holdfast.integrations.langgraph import configs, delta, keys, pending, removing, tuples, values, workers
-from holdfast.integrations.langgraph.closing import closed
-from holdfast.integrations.langgraph.ranges import Group, arrivals, groups, loaded, one
-from holdfast.integrations.langgraph.threads import Line, Threads, WritesLine
+from holdfast import (
+    ConflictError,
+    ErrorCode,
+    InvalidInputError,
+    NotFoundError,
+    StateError,
+    Store,
+    UnsupportedError,
+)
+from holdfast.integrations.langgraph import checkpoints, keys, prune, reader, workers
+from holdfast.integrations.langgraph.reader import Group, groups, loaded
+from holdfast.integrations.langgraph.types import allow, prepare
+from holdfast.integrations.langgraph.writer import Line, Threads, WritesLine
 
 _STRATEGIES = ("keep_latest", "delete")
 
@@ -61,11 +70,14 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
 
     def __init__(self, store: Store | str | Path | None = None, *, types: Iterable[Any] = ()) -> None:
         super().__init__()
+        if self.serde is not BaseCheckpointSaver.serde:
+            # A subclass has one as an attribute of the class.
+            raise _no_serializer(self.serde)
         self._owned = not isinstance(store, Store)
         self._store = store if isinstance(store, Store) else holdfast.open(store)
         self._threads = Threads(self._store)
         self._allowed: frozenset[tuple[str, ...]] = frozenset()
-        values.prepare(self._store, types)
+        prepare(self._store, types)
 
     @classmethod
     def open(
@@ -77,6 +89,16 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
         return saver
 
     @property
+    def serde(self) -> SerializerProtocol:
+        """LangGraph's own serializer, because programs look at it; nothing is stored with it."""
+        return BaseCheckpointSaver.serde
+
+    @serde.setter
+    def serde(self, given: SerializerProtocol) -> None:
+        if given is not BaseCheckpointSaver.serde:
+            raise _no_serializer(given)
+
+    @property
     def store(self) -> Store:
         """The store, for everything that holdfast can do beside what LangGraph asks for."""
         return self._store
@@ -85,7 +107,7 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
         """Close the store, if the saver opened it."""
         if self._owned:
             self._store.close()
-            self._store = closed(self._store)
+            self._store = _closed(self._store)
             self._threads, self._owned = Threads(self._store), False
 
     def put(
@@ -103,7 +125,7 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
         """
         line, entry = self._entry(config, checkpoint, metadata)
         workers.write(line.encode, entry.state, partial(line.put, entry=entry))
-        return configs.config_for(line.session.id, configs.namespace_of(config), entry.id)
+        return checkpoints.config_for(line.session.id, checkpoints.namespace_of(config), entry.id)
 
     async def aput(
         self,
@@ -115,7 +137,7 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
         """See `put`."""
         line, entry = self._entry(config, checkpoint, metadata)
         await workers.awrite(line.encode, entry.state, partial(line.put, entry=entry))
-        return configs.config_for(line.session.id, configs.namespace_of(config), entry.id)
+        return checkpoints.config_for(line.session.id, checkpoints.namespace_of(config), entry.id)
 
     def put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
@@ -135,25 +157,29 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
 
     def _entry(
         self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata
-    ) -> tuple[Line, tuples.Entry]:
-        namespace = configs.namespace_of(config)
-        line = self._threads.line(configs.thread_of(config), namespace)
-        whole = tuples.whole_metadata(config, metadata)
-        return line, tuples.entry_of(namespace, configs.checkpoint_of(config), checkpoint, whole)
+    ) -> tuple[Line, checkpoints.Entry]:
+        namespace = checkpoints.namespace_of(config)
+        line = self._threads.line(checkpoints.thread_of(config), namespace)
+        whole = checkpoints.whole_metadata(config, metadata)
+        return line, checkpoints.entry_of(namespace, checkpoints.checkpoint_of(config), checkpoint, whole)
 
     def _call(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str
     ) -> tuple[WritesLine, str, dict[str, Any]]:
-        line = self._threads.writes(configs.thread_of(config))
-        named = configs.named_checkpoint(config)
-        prefix = keys.writes_prefix(configs.namespace_of(config), named, task_id)
-        return line, prefix, pending.state_of(writes, task_id, task_path)
+        line = self._threads.writes(checkpoints.thread_of(config))
+        named = checkpoints.named_checkpoint(config)
+        prefix = keys.writes_prefix(checkpoints.namespace_of(config), named, task_id)
+        return line, prefix, checkpoints.state_of(writes, task_id, task_path)
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return the checkpoint that `config` names, or the latest. See `BaseCheckpointSaver.get_tuple`."""
-        checkpoint_id = configs.checkpoint_of(config)
+        checkpoint_id = checkpoints.checkpoint_of(config)
         found = self._chosen(config)
-        return None if found is None else tuples.tuple_of(*found, config=config if checkpoint_id else None)
+        if found is None:
+            return None
+        group, state, writes = found
+        named = config if checkpoint_id else None
+        return checkpoints.tuple_of(group.checkpoint, group.key, state, writes, config=named)
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """See `get_tuple`."""
@@ -174,13 +200,13 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
         """
         if limit is not None and limit <= 0:
             return
-        wanted = tuples.plain_run(filter or {})
-        found = self._listed(config, None if before is None else configs.checkpoint_of(before), wanted)
+        wanted = checkpoints.plain_run(filter or {})
+        found = self._listed(config, None if before is None else checkpoints.checkpoint_of(before), wanted)
         if not wanted:
             found = islice(found, limit)
         for group, state, writes in loaded(self._store, found):
-            made = tuples.tuple_of(group, state, writes)
-            if not tuples.matches(made.metadata, wanted):
+            made = checkpoints.tuple_of(group.checkpoint, group.key, state, writes)
+            if not checkpoints.matches(made.metadata, wanted):
                 continue
             yield made
             if limit is not None:
@@ -208,15 +234,15 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
         """Return what delta channels are rebuilt from. See `BaseCheckpointSaver.get_delta_channel_history`."""
         if not channels:
             return {}
-        session = self._store.session(configs.thread_of(config))
+        session = self._store.session(checkpoints.thread_of(config))
         for _ in range(_LOOKS):
             chosen = self._chosen(config)
             parent = None if chosen is None else chosen[1]["parent"]
-            found = delta.history(self._store, session, configs.namespace_of(config), parent, channels)
+            found = reader.history(self._store, session, checkpoints.namespace_of(config), parent, channels)
             # A way that does not lead to a value may have been cut off while it was gone: then it began at one that is
             # not there any more.
             is_whole = all("seed" in each for each in found.values())
-            if chosen is None or is_whole or one(session, chosen[0].key.owner) is not None:
+            if chosen is None or is_whole or reader.one(session, chosen[0].key.owner) is not None:
                 return found
         raise ConflictError.session_changed(session.id)
 
@@ -225,6 +251,26 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
     ) -> Mapping[str, DeltaChannelHistory]:
         """See `get_delta_channel_history`."""
         return await workers.run(partial(self.get_delta_channel_history, config=config, channels=channels))
+
+    def get_delta_channel_keepset(self, *, config: RunnableConfig, channels: Sequence[str]) -> set[str]:
+        """Return the ids of the checkpoints that the one `config` names needs, itself included, to have these channels.
+
+        Whoever removes others leaves it whole. `prune` works by it; it is here for programs that prune by themselves.
+        """
+        found = self._chosen(config)
+        if found is None:
+            return set()
+        group, state, _ = found
+        session, namespace = self._store.session(group.checkpoint.session), checkpoints.namespace_of(config)
+        missing = [channel for channel in channels if channel not in state["channel_values"]]
+        kept = reader.needed(self._store, session, namespace, state["parent"], missing)
+        return {group.key.checkpoint_id, *(each.key.checkpoint_id for each in kept)}
+
+    async def aget_delta_channel_keepset(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> set[str]:
+        """See `get_delta_channel_keepset`."""
+        return await workers.run(partial(self.get_delta_channel_keepset, config=config, channels=channels))
 
     def _chosen(self, config: RunnableConfig) -> tuple[Group, Any, builtins.list[Any]] | None:
         """The checkpoint that is named, or the latest, with its state and those of its writes."""
@@ -235,12 +281,12 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
             for each in loaded(self._store, [group]):
                 return each
             # Removed for good since its record was read. There may be a later one, which it was removed for.
-        raise ConflictError.session_changed(configs.thread_of(config))
+        raise ConflictError.session_changed(checkpoints.thread_of(config))
 
     def _named(self, config: RunnableConfig) -> Iterator[Group]:
         """The checkpoint that is named; without a name, those of the namespace, the latest first."""
-        session = self._store.session(configs.thread_of(config))
-        namespace, checkpoint_id = configs.namespace_of(config), configs.checkpoint_of(config)
+        session = self._store.session(checkpoints.thread_of(config))
+        namespace, checkpoint_id = checkpoints.namespace_of(config), checkpoints.checkpoint_of(config)
         if checkpoint_id is None:
             return groups(session, *keys.namespace_range(namespace))
         return groups(session, *keys.checkpoint_range(keys.checkpoint_key(namespace, checkpoint_id)))
@@ -249,19 +295,19 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
         self, config: RunnableConfig | None, before: str | None, wanted: Mapping[str, Any]
     ) -> Iterator[Group]:
         """The checkpoints that may be meant, as far as their records say."""
-        thread = None if config is None else configs.thread_of(config)
-        namespace = None if config is None else configs.listed_namespace(config)
-        named = None if config is None else configs.checkpoint_of(config)
+        thread = None if config is None else checkpoints.thread_of(config)
+        namespace = None if config is None else checkpoints.listed_namespace(config)
+        named = None if config is None else checkpoints.checkpoint_of(config)
 
         def is_meant(key: keys.Key, saved: Saved) -> bool:
             return (
                 named in (None, key.checkpoint_id)
                 and (before is None or key.checkpoint_id < before)
-                and (not wanted or tuples.may_match(saved, wanted))
+                and (not wanted or checkpoints.may_match(saved, wanted))
             )
 
         if thread is None or namespace is None:
-            return arrivals(self._store, thread, is_meant)
+            return reader.arrivals(self._store, thread, is_meant)
         if named is None:
             start, stop = keys.namespace_range(namespace, before=before)
         else:
@@ -271,9 +317,9 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
 
     def delete_thread(self, thread_id: str) -> None:
         """Remove a thread for good. See `BaseCheckpointSaver.delete_thread`."""
-        thread = configs.thread_text(thread_id)
+        thread = checkpoints.thread_text(thread_id)
         self._threads.drop(thread)
-        removing.forget_thread(self._store, thread)
+        prune.forget_thread(self._store, thread)
 
     async def adelete_thread(self, thread_id: str) -> None:
         """See `delete_thread`."""
@@ -281,7 +327,7 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Remove the checkpoints of runs from all threads, for good. See `BaseCheckpointSaver.delete_for_runs`."""
-        for thread in removing.forget_runs(self._store, _several(run_ids, "run_ids")):
+        for thread in prune.forget_runs(self._store, _several(run_ids, "run_ids")):
             self._threads.drop(thread)
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
@@ -295,7 +341,7 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
             NotFoundError: There is no such thread.
             ConflictError: There is a thread of the new id already (`session-exists`).
         """
-        source, target = configs.thread_text(source_thread_id), configs.thread_text(target_thread_id)
+        source, target = checkpoints.thread_text(source_thread_id), checkpoints.thread_text(target_thread_id)
         self._threads.drop(target)
         try:
             self._store.copy_session(source, target)
@@ -321,11 +367,11 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
                 hint=f"use one of: {', '.join(_STRATEGIES)}",
                 argument="strategy",
             )
-        for thread in map(configs.thread_text, _several(thread_ids, "thread_ids")):
+        for thread in map(checkpoints.thread_text, _several(thread_ids, "thread_ids")):
             if strategy == "delete":
-                removing.forget_thread(self._store, thread)
+                prune.forget_thread(self._store, thread)
             else:
-                removing.keep_latest(self._store, thread)
+                prune.keep_latest(self._store, thread)
             self._threads.drop(thread)
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
@@ -352,7 +398,7 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
         """Know the classes that LangGraph derives from the schemas of a graph. The saver stays the same one."""
         extra = frozenset(extra_allowlist)
         if not extra <= self._allowed:
-            values.allow(self._store, extra)
+            allow(self._store, extra)
             self._allowed |= extra
         return self
 
@@ -378,6 +424,14 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
         return f"<HoldfastSaver {self._store.url}>"
 
 
+def _no_serializer(given: object) -> UnsupportedError:
+    return UnsupportedError(
+        f"HoldfastSaver cannot use {type(given).__name__}: holdfast stores values in its own form, unencrypted",
+        code=ErrorCode.NOT_SUPPORTED,
+        hint="keep the store on an encrypted disk, or encrypt values before they go into the state",
+    )
+
+
 def _several(ids: Sequence[str], name: str) -> Sequence[str]:
     if isinstance(ids, str):
         raise InvalidInputError(
@@ -387,3 +441,27 @@ def _several(ids: Sequence[str], name: str) -> Sequence[str]:
             argument=name,
         )
     return ids
+
+
+def _closed(store: Store) -> Store:
+    """The stand-in for a store that its saver has closed; it still has the URL."""
+    return cast("Store", _Closed(store.url))
+
+
+class _Closed:
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            # Copying and the like ask for these, and mean to go without.
+            raise AttributeError(name)
+        self._refuse()
+
+    def _refuse(self) -> Any:
+        raise StateError(
+            f"this HoldfastSaver was closed, and its store {self.url} with it",
+            code=ErrorCode.STORE_CLOSED,
+            hint="make a new HoldfastSaver(...) and compile the graph with it; close one only when the program ends",
+            url=self.url,
+        )

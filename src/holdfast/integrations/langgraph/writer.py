@@ -11,19 +11,20 @@ The branch that people are on (`@` of the command line) follows the root namespa
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections import OrderedDict
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from holdfast import Checkpoint as Saved
-from holdfast import ConflictError, ErrorCode, NotFoundError, Session, Store
+from holdfast import ConflictError, ErrorCode, InvalidInputError, NotFoundError, Session, Store
 from holdfast.integrations.langgraph import keys
-from holdfast.integrations.langgraph.describing import writes_message, writes_status
-from holdfast.integrations.langgraph.pending import may_replace
-from holdfast.integrations.langgraph.places import in_channels, in_writes
-from holdfast.integrations.langgraph.tuples import Entry
+from holdfast.integrations.langgraph.checkpoints import Entry, may_replace
+from holdfast.integrations.langgraph.summary import writes_message, writes_status
+from holdfast.objects.path import key_step
 
 _MOST_LINES = 512
 """Sessions that are remembered. Each holds on to the outline of its last state, not to the state."""
@@ -109,7 +110,7 @@ class Line:
 
     def _switch(self, branch: str) -> Saved | None:
         try:
-            return self.session.switch(branch)
+            return self.session.switch(branch, remember=False)
         except NotFoundError:
             return None
 
@@ -169,14 +170,23 @@ class WritesLine:
 
     def _save(self, encoded: Any, key: str, state: dict[str, Any], created_at: datetime | None) -> None:
         message, status = writes_message(state), writes_status(state)
-        where: dict[str, Any] = {"created_at": created_at}
+        head: dict[str, Any] = {}
         for _ in range(_ATTEMPTS):
             try:
-                self.session.save(encoded, message, status=status, trigger="auto:writes", key=key, **where)
+                self.session.save(
+                    encoded,
+                    message,
+                    status=status,
+                    trigger="auto:writes",
+                    key=key,
+                    created_at=created_at,
+                    **head,
+                )
             except (ConflictError, NotFoundError) as error:
                 if error.code not in (ErrorCode.BRANCH_MOVED, ErrorCode.BRANCH_MISSING):
                     raise
-                where |= self._look()
+                # Only what this look says counts: another saver may have begun the branch since the last one.
+                head = self._look()
             else:
                 return
         raise ConflictError.session_changed(self.session.id)
@@ -262,3 +272,61 @@ def _check_same(saved: Saved, entry: Entry) -> None:
         raise ConflictError.key_taken(
             saved.session, entry.key, existing=bytes.fromhex(saved.id), why="which has other metadata"
         )
+
+
+_WRITTEN: Final = re.compile(r"state\['writes'\]\[(\d+)\]\[2\]")
+_PULLED: Final = "~__pregel_pull, "
+"""How LangGraph begins the path of a task that a node has by its edges; the name of the node follows."""
+
+_LONGEST_NAME = 80
+
+
+@contextmanager
+def in_channels(state: Mapping[str, Any]) -> Iterator[None]:
+    """Say in which channel it is, or where in the metadata, that a checkpoint cannot be kept."""
+    try:
+        yield
+    except InvalidInputError as error:
+        raw = error.details.get("path", "")
+        for channel in state.get("channel_values") or ():
+            start = f"state['channel_values']{key_step(channel)}"
+            if raw == start or raw.startswith((f"{start}[", f"{start}.", f"{start}<")):
+                raise _renamed(error, start, _name(channel), "", channel=channel) from error
+        if raw.startswith("state['metadata']["):
+            raise _renamed(error, "state['metadata']", "metadata", "") from error
+        raise
+
+
+@contextmanager
+def in_writes(state: Mapping[str, Any]) -> Iterator[None]:
+    """Say what was written to which channel, and by whom, that cannot be kept."""
+    try:
+        yield
+    except InvalidInputError as error:
+        found = _WRITTEN.match(error.details.get("path", ""))
+        if found is None:
+            raise
+        channel = state["writes"][int(found[1])][1]
+        task, path = state["task_id"], state["task_path"]
+        writer = f"task {task!s:.80}"
+        if path.startswith(_PULLED):
+            writer = f"node {path.removeprefix(_PULLED)!r:.80} ({writer})"
+        elif path:
+            writer = f"{writer} ({path:.80})"
+        details = {"channel": channel, "task_id": task, "task_path": path}
+        raise _renamed(error, found[0], _name(channel), f", written by {writer}", **details) from error
+
+
+def _renamed(error: InvalidInputError, start: str, shown: str, by: str, **details: Any) -> InvalidInputError:
+    raw = error.details["path"]
+    reason = str(error).removeprefix(f"{raw}: ").replace(start, shown)
+    message = f"{shown}{raw.removeprefix(start)}{by}: {reason}"
+    return type(error)(message, code=error.code, hint=error.hint, **error.details, **details)
+
+
+def _name(channel: Any) -> str:
+    """A channel as the beginning of a path."""
+    # Nothing stops a program from a name that is no text, but the graph.
+    if not isinstance(channel, str):
+        return key_step(channel)
+    return channel if channel.isidentifier() else ascii(channel[:_LONGEST_NAME])

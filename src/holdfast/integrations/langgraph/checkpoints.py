@@ -1,34 +1,41 @@
-"""Checkpoints of LangGraph as states of holdfast, and back.
+"""LangGraph's checkpoints, pending writes and configs as data: into states of holdfast, and back.
 
-A state has LangGraph's own names for everything, so that `holdfast show` reads like the graph; the id is in the key.
-What of the metadata is plain JSON becomes metadata of the checkpoint, to find it by. The rest stays in the state, and
-the metadata says which names that are.
+    {"configurable": {"thread_id": "42", "checkpoint_ns": "", "checkpoint_id": "1f0a..."}}
+
+is a config: without a namespace it means the root; without a checkpoint the latest, or, where something is put, that it
+has no parent. A state has LangGraph's own names for everything, so that `holdfast show` reads like the graph; the id is
+in the key. What of the metadata is plain JSON becomes metadata of the checkpoint, to find it by. The rest stays in the
+state, and the metadata says which names that are.
+
+Each call of put_writes is one checkpoint of holdfast, on the branch `writes`. Calls are never changed and may repeat an
+earlier one, so which write counts is decided when they are read: of several with one place in a task's list the first,
+of errors, interrupts and resumes the last.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, cast
 from uuid import UUID
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
+    WRITES_IDX_MAP,
     Checkpoint,
     CheckpointMetadata,
     CheckpointTuple,
+    PendingWrite,
     get_checkpoint_metadata,
+    writes_sort_key,
 )
 
 from holdfast import Checkpoint as Saved
-from holdfast.errors import ErrorCode, UnsupportedError
+from holdfast import ErrorCode, InvalidInputError, UnsupportedError
 from holdfast.integrations.langgraph import keys
-from holdfast.integrations.langgraph.configs import config_for
-from holdfast.integrations.langgraph.describing import checkpoint_message
-from holdfast.integrations.langgraph.pending import gathered
-from holdfast.integrations.langgraph.ranges import Group
+from holdfast.integrations.langgraph.summary import checkpoint_message
 from holdfast.record import Record
 
 IN_STATE = "__in_state__"
@@ -161,23 +168,44 @@ def may_match(saved: Saved, wanted: Mapping[str, Any]) -> bool:
     in_state = metadata.pop(IN_STATE, ())
     if None in in_state:
         return True
-    return all(name in in_state or metadata.get(name) == value for name, value in wanted.items())
+    rest = {
+        name: value
+        for name, value in wanted.items()
+        if name not in in_state and str(name).partition(".")[0] not in in_state
+    }
+    return matches(metadata, rest)
 
 
 def matches(metadata: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Whether metadata has these values. A name is only ever looked up in a dict."""
-    return all(metadata.get(name) == value for name, value in wanted.items())
+    """Whether metadata has these values. `{"user.id": 7}` and `{"user": {"id": 7}}` both look inside `user`."""
+    return all(
+        _holds(metadata.get(name), value) or ("." in str(name) and _holds(_at(metadata, name), value))
+        for name, value in wanted.items()
+    )
+
+
+def _holds(found: Any, wanted: Any) -> bool:
+    if isinstance(wanted, Mapping) and isinstance(found, Mapping):
+        return all(name in found and _holds(found[name], value) for name, value in wanted.items())
+    return bool(found == wanted)
+
+
+def _at(metadata: Mapping[str, Any], path: str) -> Any:
+    found: Any = metadata
+    for name in path.split("."):
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found
 
 
 def tuple_of(
-    group: Group,
+    saved: Saved,
+    key: keys.Key,
     state: Mapping[str, Any],
     writes: Sequence[Mapping[str, Any]],
     *,
     config: RunnableConfig | None = None,
 ) -> CheckpointTuple:
     """A checkpoint as LangGraph wants it back; with `config` as the config that asked for it."""
-    saved, key = group.checkpoint, group.key
     namespace = key.namespace if key.namespace is not None else state["checkpoint_ns"]
     parent = state["parent"]
     if saved.skipped:
@@ -234,3 +262,109 @@ def _is_unicode(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def thread_of(config: RunnableConfig) -> str:
+    """The thread, as text: LangGraph lets people pass numbers and UUIDs."""
+    thread = _configurable(config).get("thread_id")
+    if thread is None or thread == "":
+        raise InvalidInputError(
+            "the config names no thread",
+            code=ErrorCode.BAD_ARGUMENT,
+            hint='pass {"configurable": {"thread_id": "..."}}',
+            argument="thread_id",
+        )
+    return thread_text(thread)
+
+
+def thread_text(thread: Any) -> str:
+    """A thread id as a session id."""
+    text = str(thread)
+    # As a session id has to be; checked here to say it in LangGraph's words.
+    if not text or len(text) > 256 or text != text.strip() or not text.isprintable():
+        raise InvalidInputError(
+            f"thread_id cannot be {text[:60]!r}",
+            code=ErrorCode.BAD_NAME,
+            hint="use 1 to 256 printable characters, no space at either end",
+            argument="thread_id",
+        )
+    return text
+
+
+def namespace_of(config: RunnableConfig) -> str:
+    """The namespace; the root where none is named."""
+    return str(_configurable(config).get("checkpoint_ns") or "")
+
+
+def listed_namespace(config: RunnableConfig) -> str | None:
+    """The namespace to list; None for all of them, where none is named."""
+    namespace = _configurable(config).get("checkpoint_ns")
+    return None if namespace is None else str(namespace)
+
+
+def checkpoint_of(config: RunnableConfig) -> str | None:
+    """The id of a checkpoint, if one is named."""
+    checkpoint_id = _configurable(config).get("checkpoint_id")
+    return str(checkpoint_id) if checkpoint_id else None
+
+
+def named_checkpoint(config: RunnableConfig) -> str:
+    """The id of the checkpoint that something belongs to."""
+    checkpoint_id = checkpoint_of(config)
+    if checkpoint_id is None:
+        raise InvalidInputError(
+            "the config names no checkpoint to store writes on",
+            code=ErrorCode.BAD_ARGUMENT,
+            hint="pass the config that put returned",
+            argument="checkpoint_id",
+        )
+    return checkpoint_id
+
+
+def config_for(thread: str, namespace: str, checkpoint_id: str) -> RunnableConfig:
+    """The config that names a checkpoint."""
+    return {"configurable": {"thread_id": thread, "checkpoint_ns": namespace, "checkpoint_id": checkpoint_id}}
+
+
+def _configurable(config: RunnableConfig) -> Mapping[str, Any]:
+    given: object = config
+    found = given.get("configurable") if isinstance(given, Mapping) else None
+    if not isinstance(found, Mapping):
+        raise InvalidInputError(
+            "the config has no configurable part",
+            code=ErrorCode.BAD_ARGUMENT,
+            hint='pass {"configurable": {"thread_id": "..."}}',
+            argument="config",
+        )
+    return found
+
+
+def state_of(writes: Sequence[tuple[str, Any]], task_id: str, task_path: str) -> dict[str, Any]:
+    """The state that keeps one call."""
+    numbered = [
+        [WRITES_IDX_MAP.get(channel, index), channel, value] for index, (channel, value) in enumerate(writes)
+    ]
+    return {"task_id": task_id, "task_path": task_path, "writes": numbered}
+
+
+def may_replace(state: Mapping[str, Any]) -> bool:
+    """Whether a call has writes that take the place of earlier ones."""
+    return any(index < 0 for index, _, _ in state["writes"])
+
+
+def gathered(calls: Iterable[Mapping[str, Any]]) -> list[PendingWrite]:
+    """The writes that count, of all calls on one checkpoint in the order of their keys, as LangGraph orders them."""
+    found: dict[tuple[str, str, int], PendingWrite] = {}
+    places: dict[tuple[str, int], tuple[str, str, int]] = {}
+    for call in calls:
+        task_id, task_path = call["task_id"], call["task_path"]
+        for index, channel, value in call["writes"]:
+            before = places.get((task_id, index))
+            if before is not None:
+                if index >= 0:
+                    continue
+                del found[before]
+            place = writes_sort_key(task_path, task_id, index)
+            places[task_id, index] = place
+            found[place] = (task_id, channel, value)
+    return [found[place] for place in sorted(found)]

@@ -28,7 +28,7 @@ from holdfast.integrations.langgraph.kinds import (
 from holdfast.integrations.langgraph.known import register_known
 from holdfast.integrations.langgraph.messages import MessageShape, suits
 from holdfast.integrations.langgraph.schemas import classes_in, is_schema
-from holdfast.integrations.langgraph.upgrading import upgrade_for
+from holdfast.integrations.langgraph.upgrade import upgrade_for
 from holdfast.objects.registry import TypeRegistry, can_register, full_name
 from holdfast.objects.shapes import class_name
 from holdfast.store import Store
@@ -74,6 +74,13 @@ def allow(store: Store, classes: Iterable[tuple[str, ...] | type]) -> None:
             cannot be found there, or cannot be kept, is passed over.
     """
     _values_of(store).allow(classes)
+
+
+def knows(store: Store) -> Callable[[type], bool]:
+    """What tells whether objects of a class may come back from a store."""
+    types = store._parts.types  # noqa: SLF001 - as above
+    # A question that takes no class in: an import asks it about classes that hostile bytes name.
+    return lambda cls: types.by_class(cls) is not None
 
 
 def _values_of(store: Store) -> _Values:

@@ -14,6 +14,7 @@ from enum import Enum
 from typing import Any
 
 from holdfast.errors import HoldfastWarning
+from holdfast.integrations.langgraph.safe_serde import enum_member
 from holdfast.objects.pydantic_models import ModelShape, is_model
 from holdfast.objects.registry import full_name
 from holdfast.objects.shapes import Taken
@@ -48,7 +49,7 @@ def upgrade_for(cls: type[Any], *, with_extra: bool = False) -> Callable[[Any, i
 
 def _upgraded(cls: type[Any], data: Any, *, with_extra: bool) -> Any:
     if issubclass(cls, Enum):
-        return _name(cls, member(cls, data))
+        return _name(cls, enum_member(cls, data))
     if is_model(cls):
         return _fields(cls, data, with_extra=with_extra)
     if callable(getattr(cls, "dict", None)) and hasattr(cls, "__fields_set__"):
@@ -58,16 +59,6 @@ def _upgraded(cls: type[Any], data: Any, *, with_extra: bool) -> Any:
         if issubclass(cls, base):
             return base(data)
     return data
-
-
-def member(cls: type[Any], value: Any) -> Any:
-    """The member of an enum that has this value. A tuple was written as a list."""
-    try:
-        return cls(value)
-    except ValueError:
-        if type(value) is not list:
-            raise
-        return cls(tuple(value))
 
 
 def _name(cls: type[Enum], found: Any) -> Any:

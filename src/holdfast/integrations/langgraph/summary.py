@@ -49,7 +49,7 @@ def writes_message(call: Mapping[str, Any]) -> str:
     )
     for channel, value in writes:
         if channel == ERROR:
-            words.append(_one_line(_error_text(value), _LONGEST))
+            words.append(_one_line(value if isinstance(value, str) else repr(value), _LONGEST))
         elif channel in _WORDS:
             words.append(_WORDS[channel])
     changed, nodes = _sorted_out(channel for channel, _ in writes)
@@ -113,15 +113,6 @@ def _task_name(call: Mapping[str, Any]) -> str:
         return _one_line(path.removeprefix(_PULL), _LONGEST_NAME)
     # What the caller writes, such as the answer to an interrupt, is of no task: its id has only zeros.
     return f"task {_one_line(task_id[:_TASK_DIGITS], _TASK_DIGITS)}" if task_id.strip("0-") else ""
-
-
-def _error_text(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    try:
-        return repr(value)
-    except Exception:  # noqa: BLE001 - a class of the program's, whose repr may fail in any way
-        return type(value).__name__
 
 
 def _one_line(text: str, longest: int) -> str:

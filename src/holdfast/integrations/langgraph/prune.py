@@ -12,9 +12,8 @@ from collections.abc import Iterator, Sequence
 from holdfast import Checkpoint as Saved
 from holdfast import NotFoundError, Session, Store
 from holdfast.integrations.langgraph import keys
-from holdfast.integrations.langgraph.delta import COUNTERS, needed
-from holdfast.integrations.langgraph.ranges import Group, Walks, groups, loaded
-from holdfast.integrations.langgraph.tuples import run_text
+from holdfast.integrations.langgraph.checkpoints import run_text
+from holdfast.integrations.langgraph.reader import COUNTERS, Group, Walks, groups, loaded, needed
 
 _PAGE = 500
 
