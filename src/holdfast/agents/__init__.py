@@ -1,7 +1,8 @@
 """Agents: programs that save themselves, and go on where they were.
 
-`AgentState` is a ready-made record for a loop of your own. `Heartbeat` is a daemon that lives in beats, with
-`HeartbeatAgent` as what you write for it.
+`AgentState` is a ready-made record for a loop of your own, and `StateManager` saves it. `Heartbeat` is a daemon that
+lives in beats, with `HeartbeatAgent` as what you write for it. `Run` is a run of thoughts and tool calls. `Notebook` is
+the memory of a debugging session, with `Workspace` for its code.
 """
 
 from __future__ import annotations
@@ -9,6 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from holdfast.agents.executor.action import action
+    from holdfast.agents.executor.context import StepContext
+    from holdfast.agents.executor.executor import Executor
+    from holdfast.agents.executor.plan import Plan
+    from holdfast.agents.executor.state import ExecutionResult, PlanState
+    from holdfast.agents.executor.step import PlanStep
     from holdfast.agents.heartbeat.agent import Beat, HeartbeatAgent
     from holdfast.agents.heartbeat.daemon import Heartbeat
     from holdfast.agents.heartbeat.interval import Interval
@@ -26,32 +33,107 @@ if TYPE_CHECKING:
         TheoryOfMind,
         WorkingMemory,
     )
-    from holdfast.agents.state import AgentState
+    from holdfast.agents.notebook.beliefs import BeliefGraph
+    from holdfast.agents.notebook.board import HypothesisBoard
+    from holdfast.agents.notebook.experiments import ExperimentManager
+    from holdfast.agents.notebook.gaps import GapAnalyzer
+    from holdfast.agents.notebook.notebook import Notebook
+    from holdfast.agents.notebook.verifications import VerificationRunner
+    from holdfast.agents.run.async_run import AsyncRun
+    from holdfast.agents.run.call import ToolCall
+    from holdfast.agents.run.diff import RunDiff, diff_checkpoints
+    from holdfast.agents.run.questions import Questions
+    from holdfast.agents.run.run import Run
+    from holdfast.agents.run.tables import reindex
+    from holdfast.agents.run.tool import current_run, tool
+    from holdfast.agents.run.why import Why, why
+    from holdfast.agents.state.manager import StateManager
+    from holdfast.agents.state.record import AgentState
+    from holdfast.agents.state.storage import (
+        CheckpointMetadata,
+        FilesystemStorage,
+        StorageBackend,
+        StoreStorage,
+    )
+    from holdfast.workspace.code import Workspace
 
 __all__ = [
     "Affect",
     "AgentState",
+    "AsyncRun",
     "Beat",
+    "BeliefGraph",
+    "CheckpointMetadata",
     "Ethics",
+    "ExecutionResult",
+    "Executor",
+    "ExperimentManager",
+    "FilesystemStorage",
+    "GapAnalyzer",
     "Goals",
     "HandedOver",
     "Heartbeat",
     "HeartbeatAgent",
+    "HypothesisBoard",
     "Identity",
     "InnerLife",
     "InterAgent",
     "Interval",
     "LifeReport",
     "Metacognition",
+    "Notebook",
+    "Plan",
+    "PlanState",
+    "PlanStep",
+    "Questions",
+    "Run",
+    "RunDiff",
     "Sensory",
+    "StateManager",
+    "StepContext",
+    "StorageBackend",
+    "StoreStorage",
     "TheoryOfMind",
+    "ToolCall",
+    "VerificationRunner",
     "WakeReport",
+    "Why",
     "WorkingMemory",
+    "Workspace",
+    "action",
+    "current_run",
+    "diff_checkpoints",
+    "reindex",
+    "tool",
+    "why",
 ]
 
 # Loaded when asked for: a program that wants the record needs no event loop.
 _HOMES = {
-    "AgentState": "holdfast.agents.state",
+    "Why": "holdfast.agents.run.why",
+    "why": "holdfast.agents.run.why",
+    "Questions": "holdfast.agents.run.questions",
+    "reindex": "holdfast.agents.run.tables",
+    "AsyncRun": "holdfast.agents.run.async_run",
+    "Run": "holdfast.agents.run.run",
+    "RunDiff": "holdfast.agents.run.diff",
+    "ToolCall": "holdfast.agents.run.call",
+    "current_run": "holdfast.agents.run.tool",
+    "diff_checkpoints": "holdfast.agents.run.diff",
+    "tool": "holdfast.agents.run.tool",
+    "Executor": "holdfast.agents.executor.executor",
+    "Plan": "holdfast.agents.executor.plan",
+    "PlanStep": "holdfast.agents.executor.step",
+    "action": "holdfast.agents.executor.action",
+    "StepContext": "holdfast.agents.executor.context",
+    "PlanState": "holdfast.agents.executor.state",
+    "ExecutionResult": "holdfast.agents.executor.state",
+    "AgentState": "holdfast.agents.state.record",
+    "CheckpointMetadata": "holdfast.agents.state.storage",
+    "FilesystemStorage": "holdfast.agents.state.storage",
+    "StateManager": "holdfast.agents.state.manager",
+    "StorageBackend": "holdfast.agents.state.storage",
+    "StoreStorage": "holdfast.agents.state.storage",
     "Beat": "holdfast.agents.heartbeat.agent",
     "HandedOver": "holdfast.agents.heartbeat.runtime",
     "Heartbeat": "holdfast.agents.heartbeat.daemon",
@@ -69,6 +151,13 @@ _HOMES = {
     "Sensory": "holdfast.agents.heartbeat.subsystems",
     "TheoryOfMind": "holdfast.agents.heartbeat.subsystems",
     "WorkingMemory": "holdfast.agents.heartbeat.subsystems",
+    "BeliefGraph": "holdfast.agents.notebook.beliefs",
+    "ExperimentManager": "holdfast.agents.notebook.experiments",
+    "GapAnalyzer": "holdfast.agents.notebook.gaps",
+    "HypothesisBoard": "holdfast.agents.notebook.board",
+    "Notebook": "holdfast.agents.notebook.notebook",
+    "VerificationRunner": "holdfast.agents.notebook.verifications",
+    "Workspace": "holdfast.workspace.code",
 }
 
 

@@ -1,9 +1,8 @@
-"""AgentState: a ready-made record for agents that run in a loop of their own, with its 22 fields.
+"""AgentState: a ready-made record of 22 fields for agents that run in a loop of their own.
 
-It is a plain dataclass that can be saved like any other value. `save` and `load` of its own add what makes it worth
-having: step, status, cost and metadata go onto the checkpoint, where they can be searched; id, time and parent come
-back from the checkpoint, so that a state says where it was saved. These three are never part of what is stored: a
-state that did not change has the same root, however often it is saved.
+It is a plain dataclass that can be saved like any other value. Its own `save` and `load` also put step, status, cost
+and metadata on the checkpoint, where they can be searched, and read id, time and parent back from it. These three are
+not part of the stored state: a state that did not change has the same root, however often it is saved.
 """
 
 from __future__ import annotations
@@ -11,11 +10,12 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Coroutine, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from holdfast.errors import ErrorCode, InvalidInputError
+from holdfast.errors import ErrorCode, InvalidInputError, NotFoundError
 from holdfast.objects.registry import register
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class AgentState:
     Attributes:
         checkpoint_id: The checkpoint it was saved as or loaded from; None before that.
         agent_id: Whose state it is.
-        timestamp: When that checkpoint was made.
+        timestamp: When that checkpoint was made: UTC, without a zone, so that it compares with `datetime.utcnow()`.
         step_number: The step of the execution.
         conversation_history: Every message so far.
         memory_contents: The agent's own memory.
@@ -112,6 +112,16 @@ class AgentState:
         checked = {_known(name): _fitting(name, value) for name, value in data.items()}
         return cls(**copy.deepcopy(checked))
 
+    def checkpoint_fields(self) -> dict[str, Any]:
+        """What goes onto its checkpoint, to be searched: step, status, cost and metadata with the agent's id."""
+        metadata = self.metadata | {"agent_id": self.agent_id} if self.agent_id else self.metadata
+        return {
+            "step": self.step_number,
+            "status": self.status,
+            "cost_usd": self.budget_spent_usd,
+            "metadata": metadata,
+        }
+
     def snapshot(self) -> dict[str, Any]:
         """What a Recorder keeps of it: every field but the three that its checkpoint knows."""
         return {name: value for name, value in self.to_dict().items() if name not in _FROM_THE_RECORD}
@@ -130,14 +140,24 @@ class AgentState:
             session: Where to.
             message: What happened, for people.
             given: Further arguments of `Session.save`; they win over the fields.
+
+        Raises:
+            InvalidInputError: The session belongs to another agent (`session-mismatch`).
         """
-        return self._noted(session.save(self._stored(), message, **self._described(given)))
+        if self._unchecked(session):
+            newest: list[Checkpoint] = []
+            with suppress(NotFoundError):  # a branch that this save makes
+                newest = session.log(limit=1)
+            self._check_owner(session, newest)
+        return self._noted(session.save(self._stored(), message, **self.checkpoint_fields() | given))
 
     def asave(
         self, session: AsyncSession, message: str = "", **given: Any
     ) -> Coroutine[Any, Any, Checkpoint]:
         """`save`, awaitable. What is saved is the state at the moment of the call; the writing is awaited."""
-        return self._noted_after(session.save(self._stored(), message, **self._described(given)))
+        return self._save_later(
+            session, session.save(self._stored(), message, **self.checkpoint_fields() | given)
+        )
 
     @classmethod
     def load(cls, session: Session, ref: str | Checkpoint = "@") -> Self:
@@ -173,8 +193,34 @@ class AgentState:
         line = await session.fork(self._saved_at(), name)
         return line, await self.aload(line)
 
-    async def _noted_after(self, saving: Coroutine[Any, Any, Checkpoint]) -> Checkpoint:
-        return self._noted(await saving)
+    async def _save_later(self, session: AsyncSession, saving: Coroutine[Any, Any, Checkpoint]) -> Checkpoint:
+        try:
+            if self._unchecked(session):
+                newest: list[Checkpoint] = []
+                with suppress(NotFoundError):
+                    newest = await session.log(limit=1)
+                self._check_owner(session, newest)
+            return self._noted(await saving)
+        finally:
+            saving.close()  # where the check failed, it was never awaited
+
+    def _unchecked(self, session: Session | AsyncSession) -> bool:
+        return bool(self.agent_id) and self.__dict__.get("_owner") != (session.id, self.agent_id)
+
+    def _check_owner(self, session: Session | AsyncSession, newest: list[Checkpoint]) -> None:
+        """Refuse a session of another agent. One look per session: who owns it does not change."""
+        owners = [session.agent, *(each.agent or each.metadata.get("agent_id") for each in newest)]
+        for owner in owners:
+            if owner not in (None, self.agent_id):
+                raise InvalidInputError(
+                    f"session {session.id!r} belongs to agent {owner!r}: this is a state of {self.agent_id!r}",
+                    code=ErrorCode.SESSION_MISMATCH,
+                    hint=f"save it in a session of its own: store.session({self.agent_id!r}, agent={self.agent_id!r})",
+                    session=session.id,
+                    agent=self.agent_id,
+                    owner=owner,
+                )
+        self._owner = (session.id, self.agent_id)
 
     def _saved_at(self) -> str:
         if self.checkpoint_id is None:
@@ -188,20 +234,16 @@ class AgentState:
     def _stored(self) -> Self:
         return dataclasses.replace(self, checkpoint_id=None, timestamp=None, parent_checkpoint_id=None)
 
-    def _described(self, given: dict[str, Any]) -> dict[str, Any]:
-        own = {
-            "step": self.step_number,
-            "status": self.status,
-            "cost_usd": self.budget_spent_usd,
-            "metadata": self.metadata,
-        }
-        return own | given
-
     def _noted(self, checkpoint: Checkpoint) -> Checkpoint:
         self.checkpoint_id = checkpoint.id
-        self.timestamp = checkpoint.created_at
+        self.timestamp = naive_utc(checkpoint.created_at)
         self.parent_checkpoint_id = checkpoint.parent
         return checkpoint
+
+
+def naive_utc(moment: datetime) -> datetime:
+    """A time in UTC without its zone; one that has no zone is UTC already."""
+    return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
 
 
 _KINDS: dict[str, tuple[type, ...]] = {
@@ -250,9 +292,11 @@ def _fitting(name: str, value: Any) -> Any:
     """The value if it is of the field's type; a time may be ISO text."""
     if name == "timestamp" and isinstance(value, str):
         try:
-            return datetime.fromisoformat(value)
+            value = datetime.fromisoformat(value)
         except ValueError:
             raise _refused(f"field {name!r} of AgentState", value, "write a time as ISO text") from None
+    if name == "timestamp" and isinstance(value, datetime):
+        return naive_utc(value)
     kinds = _kinds_of(name)
     # True is an int to Python, and never a step number.
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):

@@ -1,0 +1,1 @@
+"""The executor: plans that survive kill -9."""

@@ -1,0 +1,1 @@
+"""An agent run as thoughts, context, tool calls and progress, with a checkpoint after each."""
