@@ -12,14 +12,14 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test check lint types layers format bench requirements docs clean
+.PHONY: help setup demo test check lint types layers format bench requirements figures docs clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z]*\):.*## /  \1	/p' Makefile | expand -t 18
 
 setup: $(VENV)/.dev ## Install holdfast and its development tools into .venv
 
-demo: $(VENV)/.package ## Watch an agent get killed and carry on from its last checkpoint
+demo: $(VENV)/.package ## Watch a plan be killed and go on, and a mistake be found and taken back
 	@$(BIN)/holdfast demo
 
 # One process per core. A process that is done takes over tests from one that is not: some tests take a hundred times as
@@ -28,7 +28,9 @@ test: $(VENV)/.dev ## Run the whole test suite
 	$(BIN)/pytest --numprocesses logical --maxprocesses 8 --dist worksteal --durations 12
 
 check: lint types layers ## Everything that is checked besides the tests
+	$(BIN)/python tools/cli_doc.py --check
 	$(BIN)/python tools/errors_doc.py --check
+	$(BIN)/python tools/json_schemas.py --check
 	$(BIN)/python tools/api_doc.py --check
 	$(BIN)/python tools/env_example.py --check
 	$(BIN)/python tools/requirements.py --check
@@ -55,8 +57,13 @@ bench: $(VENV)/.dev ## Run the benchmarks against the peers (docs/benchmarks.md)
 requirements: $(VENV)/.dev ## List the requirements and the tests that show them
 	@$(BIN)/python tools/requirements.py
 
+figures: ## Print lines of code and modules for each part of src, and lines of tests and docs
+	@$(PYTHON) tools/house.py
+
 docs: $(VENV)/.dev ## Write the generated pages again
+	$(BIN)/python tools/cli_doc.py
 	$(BIN)/python tools/errors_doc.py
+	$(BIN)/python tools/json_schemas.py
 	$(BIN)/python tools/api_doc.py
 	$(BIN)/python tools/env_example.py
 	$(BIN)/python tools/tour.py

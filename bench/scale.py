@@ -121,7 +121,7 @@ def _collect(folder: Path) -> dict[str, Any]:
     stop = threading.Event()
     with holdfast.open(folder, durability="process") as store:
         s = store.session("s")
-        s.prune(holdfast.Keep(hourly=1, last=_MANY // 2))
+        s.prune(holdfast.Keep(hourly=1, last=_MANY // 2), only=True)
 
         def write() -> None:
             other = store.session("other")

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 from holdfast import errors
+from holdfast.cli.errors import SHELL_HINTS
 from holdfast.errors import ErrorCode, HoldfastError
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "errors.md"
@@ -36,6 +37,9 @@ MEANINGS: dict[type[HoldfastError], dict[str, str]] = {
         "source-missing": "There is no file of that name to import from.",
         "source-empty": "What is to be imported has no thread.",
         "never-holds": "bisect looked for where something holds, and it does not hold at the newest checkpoint.",
+        "execution-missing": "The session has no execution of a plan, or none of that id.",
+        "approval-missing": "Nobody asked for an approval of that step, or its parameters have changed since.",
+        "item-missing": "The notebook has no hypothesis, belief, gap or other item of that id.",
     },
     errors.ConflictError: {
         "branch-moved": "Another writer moved the branch after it was read.",
@@ -50,7 +54,12 @@ MEANINGS: dict[type[HoldfastError], dict[str, str]] = {
         "collection-running": "Another process removes chunks already; a collection nobody asked for does not begin.",
         "lease-held": "Somebody else holds the lease; the message names the process and the machine.",
         "lease-lost": "The writer does not hold its lease any more: it ran out, was taken, or was given up.",
+        "row-conflict": "A row of an extension table is there already, is missing, or is not as the change expects.",
         "merge-conflict": "Both sides of a merge changed the same. The command lists where; in Python the report does.",
+        "plan-changed": "The plan is not the one that the unfinished execution began with; the message has the steps.",
+        "step-differs": "A step of that name was begun with other arguments.",
+        "step-running": "A step of that name is running in this process already.",
+        "approval-expired": "The time in which the request for approval could be answered is over.",
     },
     errors.IntegrityError: {
         "chunk-damaged": "The bytes under a hash are not the bytes that were hashed.",
@@ -87,6 +96,9 @@ MEANINGS: dict[type[HoldfastError], dict[str, str]] = {
         "predicate-failed": "The function of a `when(...)` or of bisect raised an exception, which is the cause.",
         "bad-expression": "The text is no expression over a state, or takes too many steps; the message says where.",
         "bad-pattern": "The text is no regular expression, or takes more than a second on one text.",
+        "bad-plan": "A plan cannot be run as it is; the message has the step, and the line of a file.",
+        "step-missing": "The plan has no step of that id.",
+        "sql-refused": "The SQL is no SELECT over the published views.",
     },
     errors.UnsupportedError: {
         "format-too-new": "A newer holdfast wrote the store, in a format that this one cannot read.",
@@ -96,10 +108,13 @@ MEANINGS: dict[type[HoldfastError], dict[str, str]] = {
         "server-too-old": "The PostgreSQL server is older than the oldest version that has what the store needs.",
         "transaction-pooler": "A pooler gives each transaction another session; the store needs one that stays.",
         "not-supported": "This backend or version cannot do what was asked.",
+        "table-mismatch": "An extension table of this store has other types or keys than the program declares.",
         "needs-migration": "The tables of this store are of an older version; `holdfast migrate` brings them up.",
+        "workspace-unusable": "git cannot be run, or refuses to look at the repository of a working folder.",
     },
     errors.BackendError: {
         "store-locked": "Another process holds the store, longer than the time-out.",
+        "sql-stopped": "A question in SQL took longer than it may.",
         "disk-full": "There is no room left for the write.",
         "io-failed": "The operating system reported an error while reading or writing.",
         "permission-denied": "The operating system or the server does not allow reading or writing the store.",
@@ -117,6 +132,9 @@ MEANINGS: dict[type[HoldfastError], dict[str, str]] = {
         "sources-failed": "None of the sources of a recorder could be captured; nothing was saved.",
         "hook-failed": "A function of the application's own failed, without whose answer it is not known how to go on.",
         "not-awake": "A heartbeat was asked for something that it can do only while it lives, and it lives once.",
+        "outcome-unknown": "A step that may happen at most once was cut off: a person has to say what became of it.",
+        "restore-unfinished": "A restore of code was interrupted; it has to be finished or undone first.",
+        "replay-failed": "A command of a recovery point ended with an error; the steps after it were not done.",
     },
 }
 
@@ -168,10 +186,11 @@ def page() -> str:
         also = [base.__name__ for base in cls.__bases__ if base is not HoldfastError]
         parts.append(f"\n## {cls.__name__}\n\n{_prose(cls)}")
         parts.append(f"\nAlso a `{also[0]}`.\n" if also else "")
-        parts.append("\n| code | exit | meaning |\n|---|---|---|\n")
+        parts.append("\n| code | exit | meaning | in a shell |\n|---|---|---|---|\n")
         for code, meaning in codes.items():
             number = cls("", code=ErrorCode(code), hint="").exit_code
-            parts.append(f"| `{code}` | {number} | {meaning} |\n")
+            shell = SHELL_HINTS.get(ErrorCode(code), "").replace("{hint}; ", "")
+            parts.append(f"| `{code}` | {number} | {meaning} | {shell} |\n")
     parts.append(f"\n## HoldfastWarning\n\n{_prose(errors.HoldfastWarning)}")
     return "".join(parts)
 

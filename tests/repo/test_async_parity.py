@@ -13,10 +13,13 @@ import holdfast
 NOT_AWAITED = {
     "encode",
     "json_form",
+    "pack",
+    "unpack",
     "session",
     "changes",
     "plain",
     "rehearsal",
+    "rows",
     "register",
     "on_unknown",
     "metrics",

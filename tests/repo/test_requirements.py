@@ -22,8 +22,8 @@ def test_every_row_of_the_page_is_read():
         *(f"H{number}" for number in range(1, 13)),
         *(f"T{number}" for number in range(1, 14)),
         *(f"P{number}" for number in range(1, 9)),
-        *(f"K{number}" for number in range(1, 12)),
-        *(f"C{number}" for number in range(1, 11)),
+        *(f"K{number}" for number in range(1, 14)),
+        *(f"C{number}" for number in range(1, 12)),
     ]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tools.tour import PAGE, TourError, page
 
-from holdfast.cli import COMMANDS
+from holdfast.cli.app import COMMANDS
 
 SOURCE = PAGE.read_text(encoding="utf-8")
 COMMAND = re.compile(r"^\$ (?:[^\n]*\| )?holdfast (\w+)", re.MULTILINE)

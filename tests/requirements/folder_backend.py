@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -28,13 +28,14 @@ from holdfast.errors import (
 )
 from holdfast.objects.links import refers
 from holdfast.storage.copying import Adoption
-from holdfast.storage.leasing import Holder, Lease
+from holdfast.storage.leasing import Fence, Holder, Lease
 from holdfast.storage.records import (
     Batch,
     ChunkHash,
     Receipt,
     Swept,
 )
+from holdfast.storage.tables import RowChange
 
 
 class FolderCollection:
@@ -104,7 +105,8 @@ class FolderBackend:
             if batch.checkpoints and all(row.id in view.rows for row in batch.checkpoints):
                 return None
             check(view, batch)
-            return {"batch": plain(batch)}
+            tables = view.tables_there.changed(batch.rows)
+            return {"batch": plain(batch._replace(rows=())), "tables": tables.to_data()}
 
         view = self.write(event)
         return Receipt(tuple(view.rows[row.id] for row in batch.checkpoints))
@@ -119,6 +121,14 @@ class FolderBackend:
                 if name not in view.pieces:
                     raise rules.chunk_gone(name)
             return {"adoption": plain(batch)}
+
+        self.write(event)
+
+    def write_rows(self, changes: Sequence[RowChange], fence: Fence | None = None) -> None:
+        def event(view: View) -> dict[str, Any]:
+            if fence is not None:
+                leasing.check_fence(view.leases.get(fence.name), fence)
+            return {"tables": view.tables_there.changed(changes).to_data()}
 
         self.write(event)
 
@@ -205,7 +215,13 @@ class FolderBackend:
         return sign.exists() and sign.read_text() == str(epoch)
 
     def erase_session(self, session: str) -> None:
-        self.write(lambda view: {"erase": session} if session in view.session_rows else None)
+        self.write(
+            lambda view: (
+                {"erase": session, "tables": view.tables_there.without(session).to_data()}
+                if session in view.session_rows
+                else None
+            )
+        )
 
     def scrub(self, *, dry_run: bool = False) -> None:
         """Everything goes into one new file; the older ones keep their names, which nobody may use again."""

@@ -13,6 +13,7 @@ from typing import Any
 import ormsgpack
 
 from holdfast.backends import leasing, rules
+from holdfast.backends.row_tables import Tables
 from holdfast.errors import (
     ConflictError,
     ErrorCode,
@@ -36,6 +37,7 @@ from holdfast.storage.records import (
     SessionRow,
     StoreStats,
 )
+from holdfast.storage.tables import Row, RowQuery, Table
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,7 @@ class View:
     epoch: int = 0
     position: int = 0
     lease_epoch: int = 0
+    tables_there: Tables = field(default_factory=Tables)
 
     def session(self, session: str) -> SessionRow | None:
         return self.session_rows.get(session)
@@ -94,6 +97,15 @@ class View:
         mark = self.adopted_rows.get(session.id)
         kinds: tuple[Adopted, ...] = ("whole", "partial")
         return next((each for each in kinds if mark == adoption_mark(session, each)), None)
+
+    def tables(self) -> list[Table]:
+        return self.tables_there.declared()
+
+    def find_rows(self, table: Table, query: RowQuery) -> list[Row]:
+        return self.tables_there.find(table, query)
+
+    def count_rows(self, table: Table, query: RowQuery) -> int:
+        return len(self.tables_there.find(table, query._replace(limit=None)))
 
     def stats(self) -> StoreStats:
         size = sum(map(len, self.pieces.values()))
@@ -304,6 +316,8 @@ def sweep(view: View, names: Iterable[ChunkHash]) -> View:
 def follow(view: View, data: bytes) -> View:
     """The view after one more file. An empty one was scrubbed: a later file has everything."""
     event = ormsgpack.unpackb(data) if data else {}
+    if "tables" in event:
+        view = replace(view, tables_there=Tables.from_data(event["tables"]))
     if "batch" in event:
         return apply(view, batch_from(event["batch"]))
     if "adoption" in event:
@@ -325,6 +339,8 @@ def plain(value: Any) -> Any:
         # Their data may be made when it is asked for.
         chunks = tuple(Chunk(each.hash, each.data, each.base) for each in value.chunks)
         return {name: plain(each) for name, each in value._replace(chunks=chunks)._asdict().items()}
+    if isinstance(value, Tables):
+        return value.to_data()
     if isinstance(value, View):
         return {name: plain(each) for name, each in vars(value).items()}
     if isinstance(value, dict):
@@ -345,6 +361,7 @@ def batch_from(raw: dict[str, Any]) -> Batch:
         "guard": Guard(**raw["guard"]) if raw["guard"] else None,
         "removals": tuple(raw["removals"]),
         "fence": Fence(**raw["fence"]) if raw["fence"] else None,
+        "rows": (),
     }
     return Batch(**(raw | made))
 
@@ -377,6 +394,7 @@ def view_from(raw: dict[str, Any]) -> View:
         "stamps": dict(raw["stamps"]),
         "adopted_rows": dict(raw["adopted_rows"]),
         "leases": {name: lease_from(each) for name, each in raw["leases"]},
+        "tables_there": Tables.from_data(raw["tables_there"]),
     }
     return View(**(raw | made))
 

@@ -37,7 +37,7 @@ def test_a_debugging_session_on_the_command_line(place, tmp_path):
 
     changes = [line.split("\t") for line in run(place, "diff", "tag:guess", "tag:verified").splitlines()]
     assert changes == [
-        ["replace", "hypotheses.h1.status", "hypotheses.h1.status", '"open"', '"confirmed"'],
+        ["replace", "hypotheses.h1.status", "-", '"open"', '"confirmed"'],
         ["add", "notes[1]", "-", "-", '"x"'],
     ]
     assert json.loads(run(place, "diff", "tag:guess", "tag:verified", "--json"))["summary"] == (
@@ -49,5 +49,5 @@ def test_a_debugging_session_on_the_command_line(place, tmp_path):
     run(place, "restore", "tag:guess")
     assert json.loads(run(place, "show", "--state", "--json"))["notes"] == ["x"]
     assert run(place, "diff", "tag:guess", "@") == ""
-    run(place, "prune", "--keep-last", "1", "--yes")
+    run(place, "prune", "--keep-last", "1", "--only", "--yes")
     assert run(place, "list").count("\n") == 1

@@ -98,10 +98,10 @@ def test_pruning_keeps_the_last_hour_manual_and_significant_ones_and_one_an_hour
         save_at(s, clock, n * 10 * minute, {"n": n}, step=n, trigger=trigger, tags=tags)
     policy = Keep(within="1h", manual=True, significant=True, hourly="all")
 
-    planned = s.prune(policy, dry_run=True)
-    report = s.prune(policy)
+    planned = s.prune(policy, dry_run=True, only=True)
+    report = s.prune(policy, only=True)
 
-    assert report == planned._replace(dry_run=False)
+    assert report == planned.replace(dry_run=False)
     assert (report.total, report.kept + report.deleted) == (37, 37)
     kept = {each.checkpoint.step: each.reasons for each in report.decisions if each.kept}
     assert {0, 1, 2, 3, 4, 5} <= kept.keys()
@@ -167,8 +167,8 @@ def test_save_load_list_delete_clear_and_prune_by_number_and_age(store, clock):
     other = store.session("plan-8")
     for n in range(25):
         save_at(other, clock, timedelta(days=50 - 2 * n), {"step": n}, step=n)
-    assert other.prune(Keep(max_age_days=30)).deleted == 10
-    assert other.prune(Keep(at_most=10)).deleted == 5
+    assert other.prune(Keep(max_age_days=30), only=True).deleted == 10
+    assert other.prune(Keep(at_most=10), only=True).deleted == 5
     assert [each.step for each in other.log()] == list(range(24, 14, -1))
     # Delete one, clear all; another session is not touched.
     other.delete("@")
@@ -240,10 +240,10 @@ def test_a_maximum_per_agent_is_kept_automatically(store):
 def test_a_clean_up_by_number_runs_on_demand(store, place):
     for n in range(30):
         store.session(f"run-{n % 2}", agent="scout").save({"n": n}, step=n)
-    report = store.session("run-0", agent="scout").prune(Keep(at_most=20, per="agent"))
+    report = store.session("run-0", agent="scout").prune(Keep(at_most=20, per="agent"), only=True)
 
     assert (report.total, report.kept, report.deleted) == (30, 20, 10)
-    words = ["prune", "--at-most", "5", "--per", "agent", "--session", "run-0", "--yes"]
+    words = ["prune", "--at-most", "5", "--per", "agent", "--session", "run-0", "--only", "--yes"]
     assert run(place, *words)[0] == 0
     assert sorted(each.step for each in store.find(agent="scout")) == [25, 26, 27, 28, 29]
 

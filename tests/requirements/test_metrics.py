@@ -77,7 +77,7 @@ def test_conflicts_count_when_they_are_refused_and_when_a_recorder_goes_beside(p
         recorder = Recorder(store.session("s")).connect("loop", loop)
         recorder.save()
         # A person saves something in between.
-        store.session("s").save({"loop": {"done": []}}, "by hand")
+        store.session("s").save({"loop": {"done": ["by hand"]}}, "by hand")
         saved = recorder.save()
         late = store.session("s")
         late.load("#1")

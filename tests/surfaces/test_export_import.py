@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import subprocess
 import sys
 
@@ -96,38 +95,6 @@ def test_a_changed_file_is_refused_with_its_own_exit_code_and_no_store_is_made(h
     assert not (home / "b.db").exists()
 
 
-def test_whatever_is_refused_leaves_no_new_store_behind(home):
-    run(home, "export", "@", "-o", "c.json")
-    good = (home / "c.json").read_bytes()
-    bad = good.replace(b"step 2", b"step 3")
-    # Through a pipe, it can be read once.
-    run(home, "import", "-", store="b.db", stdin=bad, code=9)
-    run(home, "import", "-", store="b.db", stdin=b"", code=2)
-    run(home, "import", "-", "--dry-run", store="b.db", stdin=bad, code=9)
-    # It is of another session, which is part of its id.
-    run(home, "import", "c.json", "--session", "other", store="b.db", code=2)
-    run(home, "import", "-", "--session", "other", store="b.db", stdin=good, code=2)
-    run(home, "import", "c.json", "--session", "other", "--dry-run", store="b.db", code=2)
-    assert sorted(each.name for each in home.iterdir()) == ["a.db", "c.json"]
-    lines = b"".join(run(home, "export", f"#{number}", "--format", "jsonl").stdout for number in (1, 2, 3))
-    assert fields(run(home, "import", "-", store="b.db", stdin=lines))["checkpoints"] == "3"
-    with holdfast.open(home / "b.db") as store:
-        assert [each.message for each in store.session().log()] == ["step 2", "step 1", "step 0"]
-
-
-def test_a_child_before_its_parent_is_said_to_get_a_new_number(home):
-    run(home, "export", "#1", "-o", "parent.json")
-    run(home, "export", "#2", "-o", "child.json")
-    alone = run(home, "import", "child.json", store="b.db")
-    assert fields(alone)["parents_missing"] == "1"
-    assert b"1 checkpoint of them follows one that is neither here nor among the files" in alone.stderr
-    dry = run(home, "import", "parent.json", "--dry-run", store="b.db")
-    assert b"1 checkpoint here was made from what is new, and came before it" in dry.stderr
-    done = run(home, "import", "parent.json", store="b.db")
-    assert fields(done)["cut_off"] == "1"
-    assert b"imported at once into another store are joined" in done.stderr
-
-
 def test_a_dry_run_says_the_same_and_writes_nothing(home):
     run(home, "export", "main~1..main", "#1", "-o", "out/", "--format", "json")
     assert len(list((home / "out").iterdir())) == 2
@@ -147,34 +114,6 @@ def test_files_of_another_program_go_into_the_session_that_is_named(home):
     run(home, "import", "ckpt.json", "--session", "other", store="b.db")
     shown = run(home, "show", "key:ckpt_abc123", "--session", "other", "--json", store="b.db").stdout
     assert json.loads(shown)["state"] == {"a": 1}
-
-
-@pytest.mark.parametrize(
-    ("words", "code"),
-    [
-        (["export", "#99"], 4),
-        (["export", "--whole", "@"], 2),
-        (["export", "-o", "c.txt"], 2),
-        (["export", "#1", "#2", "-o", "c.json"], 2),
-        (["export", "-o", "a.db"], 2),
-        (["import", "x.json", "--branch", "b"], 2),
-        (["import", ""], 2),
-        (["export", "-o", ""], 2),
-        (["export", "-o", "/dev/null", "--format", "json", "--force"], 2),
-        (["export", "#1", "-o", "x.json", "--format", "html"], 2),
-    ],
-)
-def test_what_cannot_be_done_says_so(home, words, code):
-    done = run(home, *words, code=code)
-    assert b"hint" in done.stderr
-    assert done.stdout == b""
-
-
-def test_an_option_without_its_value_leads_to_the_help_of_its_command(home):
-    for command, option in (("export", "-o"), ("list", "--tag"), ("merge", "--session")):
-        done = subprocess.run([*PROGRAM, command, option], cwd=home, capture_output=True, check=False)
-        assert done.returncode == 2
-        assert f"hint: holdfast {command} --help" in done.stderr.decode()
 
 
 def test_a_file_that_is_there_needs_force(home):
@@ -222,45 +161,8 @@ def heads(home):
         return {each.name: each.head.message for each in store.session().branches()}
 
 
-def test_a_daily_import_moves_the_branch_along_and_undo_takes_it_back(days):
-    run(days, "import", "g0.json", "--advance", store="b.db")
-    planned = run(days, "import", "g1.json", "--advance", "--dry-run", store="b.db")
-    assert b"branch default:main would move forward from" in planned.stderr
-    assert planned.stderr.endswith(b"a dry run: nothing was changed\n")
-    assert heads(days) == {"main": "step 0"}
-    done = run(days, "import", "g1.json", "--advance", store="b.db")
-    assert fields(done)["advanced"] == "default:main"
-    assert b"branch default:main moved forward from" in done.stderr
-    assert b"--advance" not in done.stderr
-    told = json.loads(run(days, "import", "g2.json", "--advance", "--json", store="b.db").stdout)
-    assert problems(told, load("import.schema.json")) == []
-    (session,) = told["sessions"]
-    assert [each["branch"] for each in session["advanced"]] == ["main"]
-    assert heads(days) == {"main": "step 2"}
-    listed = run(days, "undo", "--list", store="b.db").stdout
-    assert b"import that moved branch 'main' from #2 to #3" in listed
-    run(days, "undo", store="b.db")
-    assert heads(days) == {"main": "step 1"}
-
-
 def last_lines(done):
     return [each for each in done.stderr.decode().splitlines() if each.startswith("Undo: ")]
-
-
-def test_the_last_lines_take_an_import_back(days):
-    lines = last_lines(run(days, "import", "g0.json", store="b.db"))
-    assert lines == ["Undo: holdfast forget --store b.db --session default"]
-    assert last_lines(run(days, "import", "g1.json", "--dry-run", store="b.db")) == []
-    lines = last_lines(run(days, "import", "g1.json", store="b.db"))
-    assert lines == ["Undo: holdfast branch --store b.db --session default --delete main-1 --force"]
-    run(days, *shlex.split(lines[0])[2:], "--yes", store="b.db")
-    assert heads(days) == {"main": "step 0"}
-    lines = last_lines(run(days, "import", "g2.json", "--advance", store="b.db"))
-    assert lines == ["Undo: holdfast undo --store b.db --session default"]
-    run(days, "undo", store="b.db")
-    assert heads(days) == {"main": "step 0"}
-    assert last_lines(run(days, "import", "g2.json", store="b.db")) == []
-    assert run(days, "import", "g0.json", "--json", store="c.db").stderr == b""
 
 
 def test_what_comes_after_its_children_without_a_branch_can_be_forgotten(home):
@@ -276,43 +178,3 @@ def test_what_comes_after_its_children_without_a_branch_can_be_forgotten(home):
     assert last_lines(done)[0].startswith(
         "Undo: holdfast forget --store b.db --session default REF, for each"
     )
-
-
-def test_where_a_branch_could_have_moved_a_line_names_the_option(days):
-    run(days, "import", "g0.json", store="b.db")
-    done = run(days, "import", "g1.json", store="b.db")
-    assert b"with --advance the import moves it there" in done.stderr
-    assert heads(days) == {"main": "step 0", "main-1": "step 1"}
-    told = json.loads(run(days, "import", "g1.json", "--json", store="b.db").stdout)
-    assert problems(told, load("import.schema.json")) == []
-    assert told["sessions"][0]["could_advance"] == ["main"]
-
-
-def test_lines_that_have_parted_are_said_to_have(days):
-    run(days, "import", "g0.json", store="b.db")
-    with holdfast.open(days / "b.db") as store:
-        store.session().save({"mine": 1}, "mine")
-    done = run(days, "import", "g1.json", "--advance", store="b.db")
-    assert b"default:main did not move" in done.stderr
-    assert heads(days) == {"main": "mine", "main-1": "step 1"}
-
-
-def test_what_makes_a_store_is_read_once(days, monkeypatch):
-    from click.testing import CliRunner
-
-    from holdfast.cli import cli
-    from holdfast.store.archives import reading
-    from holdfast.store.archives.parsing import parse
-
-    parsed = []
-
-    def counting(data, *more):
-        parsed.append(len(data))
-        return parse(data, *more)
-
-    monkeypatch.setattr(reading, "parse", counting)
-    with holdfast.open(days / "a.db") as store:
-        store.session().export(path=days / "whole.jsonl", session=True)
-    arguments = ["import", str(days / "whole.jsonl"), "--store", str(days / "new.db")]
-    assert CliRunner().invoke(cli, arguments).exit_code == 0
-    assert len(parsed) == 6

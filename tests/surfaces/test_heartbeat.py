@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -233,19 +232,6 @@ def test_the_session_is_the_one_that_is_typed_or_set_and_never_the_one_that_ever
     program("heartbeat", "--once", HOLDFAST_HEARTBEAT_SESSION="its-own", HOLDFAST_SESSION="not-this")
     with holdfast.open(tmp_path / ".holdfast") as store:
         assert [each.id for each in store.sessions()] == ["heartbeat", "typed", "from-variable", "its-own"]
-
-
-def test_a_life_begins_from_an_older_checkpoint_if_one_is_named(program):
-    program("heartbeat", "--max-beats", "6", "--interval", "0", "--every", "2")
-    done = program("heartbeat", "--once", "--from", "#1")
-    assert "woke: restored beat 2 from" in done.stdout
-    missing = program("heartbeat", "--once", "--from", "#99")
-    assert missing.returncode == 4
-    # As it is, and not in the session that everybody is in.
-    (command,) = re.findall(r"hint: (holdfast list.*) shows what there is", missing.stderr)
-    assert command == "holdfast list --session heartbeat"
-    assert program(*command.split()[1:]).returncode == 0
-    assert "The session  [default: heartbeat]" in program("heartbeat", "--help").stdout
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -47,7 +47,7 @@ def everything(store):
         lambda session: session.annotate("@", message="other"),
         lambda session: session.delete("@"),
         lambda session: session.clear(force=True),
-        lambda session: session.prune(Keep(last=1)),
+        lambda session: session.prune(Keep(last=1), only=True),
         lambda session: session.rename_branch("main", "trunk"),
         lambda session: session.delete_branch("main", force=True),
         lambda session: session.undo(),

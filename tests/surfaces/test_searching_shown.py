@@ -14,8 +14,7 @@ from tests.surfaces.cli.conftest import home, kept_in, process, run, terminal
 from tests.surfaces.cli.places import place
 
 import holdfast
-from holdfast.cli._terminal import text_width
-from holdfast.cli.history import sparkline
+from holdfast.cli.terminal import text_width
 
 __all__ = ["home", "kept_in", "process", "run", "terminal"]
 
@@ -78,98 +77,6 @@ def test_a_merged_value_is_blamed_on_its_branch_with_the_merge(terminal, run):
     )
     fields = dict(line.split("\t") for line in run("blame", "beliefs.b1").stdout.splitlines())
     assert fields["merges"] == record["merges"][0]["id"]
-
-
-@pytest.mark.usefixtures("agent")
-@pytest.mark.parametrize(
-    "args",
-    [
-        ["blame", "plan"],
-        ["blame", "beliefs.b1"],
-        ["history", "plan"],
-        ["history", "score"],
-        ["history", "messages[-1].content", "--limit", "3"],
-        ["grep", "step 12 "],
-        ["grep", "文字", "--limit", "2"],
-        ["bisect", "len(plan) == 2"],
-        ["bisect", "score < 0.5", "--check", "all"],
-        ["bisect", "any(c.x for m in messages for c in m.calls) or score < 0.5", "--check", "sample"],
-    ],
-)
-def test_what_people_see_fits_on_the_terminal(terminal, args):
-    seen = terminal(*args, both=True, TERM="dumb")
-
-    assert seen.exit_code == 0
-    assert fits(seen.screen), seen.screen
-
-
-@pytest.mark.usefixtures("agent")
-def test_a_wide_match_stays_in_sight(terminal):
-    line = terminal("grep", "step 12 ", "--limit", "1", TERM="dumb").screen.splitlines()[1]
-
-    assert "step 12 " in line
-    assert line.endswith("…")
-    assert text_width(line) in (79, 80)
-
-
-@pytest.mark.usefixtures("agent")
-def test_every_state_is_tested_without_a_line_for_each(terminal):
-    seen = terminal("bisect", "score < 0.5", "--check", "all", both=True, TERM="dumb")
-
-    told = [line for line in seen.screen.splitlines() if line.endswith(("hold", "holds"))]
-    assert len(told) == 3
-    assert "holds ever since: each state was tested" in seen.screen
-
-
-@pytest.mark.usefixtures("agent")
-def test_hints_lead_on(terminal, run):
-    assert "--exact looks into every state" in run("blame", "scoer").stderr
-    assert "--exact" not in run("blame", "scoer", "--exact").stderr
-    assert "without --leap it looks into every state" in run("history", "scoer", "--leap").stderr
-    again = terminal("grep", "step 12 ", TERM="dumb")
-    assert "--new shows only where a text came in" in again.stderr
-    assert "--new shows" not in terminal("grep", "step 12 ", "--new", TERM="dumb").stderr
-    stopped = run("bisect", "len(plan) == 1")
-    assert stopped.exit_code == 1
-    assert "not (...); where a state lacks what it asks for, neither holds" in stopped.stderr
-
-
-def test_a_curve_has_every_number_that_a_float_can_hold_and_counts_the_others(terminal, home):
-    with holdfast.open(place(home)) as store:
-        session = store.session("huge")
-        for number in (1, 1e300, -1.7e308, 10**400, 1.7e308):
-            session.save({"n": number})
-        session.save({"n": -(10**400)})
-
-    def first(*args):
-        return terminal(
-            "--session", "huge", "history", "n", *args, TERM="dumb", width=100
-        ).screen.splitlines()[0]
-
-    assert first("#5") == "n  ▅▅▁ █  -1.7e+308 to 1.7e+308, then 1.7e+308; 1 number too large to draw"
-    assert first().endswith("now too large; 2 numbers too large to draw")
-
-
-@pytest.mark.usefixtures("agent")
-def test_a_curve_has_gaps_where_there_is_no_number(terminal):
-    flag = terminal("history", "flag", TERM="dumb").screen.splitlines()[0]
-
-    # 1, 1.5, None, 3, removed.
-    assert flag == "flag  ▁▃ █   1 to 3, now removed"
-    assert terminal("history", "flag", "#36", TERM="dumb").screen.splitlines()[0].endswith("then no number")
-    first = terminal("history", "flag", "--oldest-first", "--limit", "2", TERM="dumb").screen.splitlines()[0]
-    assert first == "flag  ▁█  1 to 1.5"
-    assert "▄" not in terminal("history", "note", TERM="dumb").screen
-
-
-def test_bars_of_numbers_that_are_missing_or_all_the_same():
-    assert sparkline([3.0, None, 3.0], 10) == "▄ ▄"
-    assert sparkline([None, None], 10) == ""
-    assert sparkline([], 10) == ""
-    assert sparkline([0.0, 1.0] * 50, 10) == "▄" * 10
-    assert sparkline([-1e308, 1e308], 10) == "▁█"
-    assert sparkline([1e308, 1e308, -1e308, -1e308], 2) == "█▁"
-    assert len(sparkline([float(n) for n in range(100)], 8)) == 8
 
 
 @pytest.mark.usefixtures("agent")

@@ -1,140 +1,146 @@
-"""`holdfast completion`: the script that teaches a shell to complete commands, options, and names from the store.
+"""What a shell offers when somebody presses Tab: branches, tags, sessions and ids, live from the store.
 
-Bash gets a script of our own: it takes a word apart at `:`, `=` and `@`, so that `tag:ver` would arrive here as three
-words; this one sends the whole line, and gets back only what is still to be typed. zsh and fish get click's scripts,
-with two things mended. They replace the whole word, so that `--session=sc` has to be answered with `--session=` before
-the name; and fish would cut an answer at its first comma, and take `-n` for an option of its own.
+Two rules. It is quick: only the newest checkpoints are looked at, at most 50 answers are given, and a server that does
+not answer, or a store that somebody has locked, is waited for as long as a person would. It is silent: where
+there is no store, or it is damaged or locked, nothing is offered and nothing is said. Names that a shell would not take
+as they are (spaces, quotes, a leading #) are left out rather than quoted wrongly.
 """
 
 from __future__ import annotations
 
-import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import (
-    BashComplete,
-    CompletionItem,
-    FishComplete,
-    ShellComplete,
-    ZshComplete,
-    add_completion_class,
-    get_completion_class,
-    split_arg_string,
-)
 
-from holdfast.cli._group import COMPLETE, PROGRAM, HoldfastCommand
-from holdfast.cli._render import document
-from holdfast.cli._settings import Settings, pass_settings_alone
+from holdfast.errors import ErrorCode, NotFoundError
 
-HELP = """Print a script that teaches your shell to complete commands, options, and names from the store.
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
-\b
-  bash   eval "$(holdfast completion bash)"            in ~/.bashrc
-  zsh    eval "$(holdfast completion zsh)"             in ~/.zshrc, after compinit
-  fish   holdfast completion fish | source             in ~/.config/fish/config.fish
+    from holdfast import Checkpoint, Session, Store
+    from holdfast.cli.invocation import Invocation
 
-\b
-Examples:
-  holdfast completion bash
-"""
+MOST = 50
+"""Answers to one Tab: more cannot be read."""
+_LOOKED_AT = 500
+"""Checkpoints whose tags, branches and ids are offered: reading them takes less than starting the program."""
+_PATIENCE = 1.0
+"""Seconds: who pressed Tab sits there and cannot type."""
+_ID_DIGITS = 12
+"""Enough to be the only one in any store that there will be, and still to be read."""
 
-_BASH = """\
-%(complete_func)s() {
-    local kind value
-    COMPREPLY=()
-    while IFS=, read -r kind value; do
-        case $kind in
-            plain) COMPREPLY+=("$value") ;;
-            dir) compopt -o dirnames ;;
-            file) compopt -o default ;;
-        esac
-    done < <(env COMP_LINE="$COMP_LINE" COMP_POINT="$COMP_POINT" COMP_WORDBREAKS="$COMP_WORDBREAKS" \\
-        %(complete_var)s=bash_complete "$1" 2>/dev/null)
-}
-complete -o nosort -F %(complete_func)s %(prog_name)s
-"""
+_SAFE = r"[\w@%+=:,./][\w@%+=:,./~^-]*"
+
+Offer = tuple[str, str | None]
+"""What would be typed, and a word about it for shells that show one."""
+_Lookup = Callable[["Store", "Invocation", str], Iterable[Offer]]
 
 
-class BashLine(BashComplete):
-    """Bash, asked with its line instead of its words."""
+class RefArgument(click.types.StringParamType):
+    """The text of a ref, completed from the store: `@`, branches, `tag:` names, ids."""
 
-    source_template = _BASH
+    name = "ref"
 
-    def source(self) -> str:
-        """The script. Unlike click's, it does not run bash only to look at its version."""
-        return ShellComplete.source(self)
-
-    def get_completion_args(self) -> tuple[list[str], str]:
-        """The words before the one that is being typed, and that one."""
-        line = os.environ.get("COMP_LINE")
-        if line is None:  # a script that an older version printed
-            return super().get_completion_args()
-        line = line[: int(os.environ["COMP_POINT"])]
-        words = split_arg_string(line)
-        typing = words.pop() if words and not line[-1:].isspace() else ""
-        value = typing.partition("=")[2] if typing.startswith("-") else typing
-        breaks = os.environ.get("COMP_WORDBREAKS", "")
-        # Bash replaces only what follows the last of its break characters.
-        self.kept = 1 + max((at for at, char in enumerate(value) if char in breaks), default=-1)
-        return words[1:], typing
-
-    def format_completion(self, item: CompletionItem) -> str:
-        """One line of the answer."""
-        return f"{item.type},{item.value[getattr(self, 'kept', 0) :]}"
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """See `click.ParamType.shell_complete`."""
+        del param
+        return _offer(ctx, incomplete, _refs)
 
 
-class _WholeWord(ShellComplete):
-    """A shell that puts the answer in the place of the whole word."""
-
-    option = ""
-    """What stands before the value in the word that is being typed: `--session=`."""
-
-    def get_completion_args(self) -> tuple[list[str], str]:
-        """See `ShellComplete.get_completion_args`."""
-        words, typing = super().get_completion_args()
-        if typing.startswith("-") and "=" in typing:
-            self.option = typing[: typing.index("=") + 1]
-        return words, typing
-
-    def format_completion(self, item: CompletionItem) -> str:
-        """See `ShellComplete.format_completion`."""
-        item.value = self.option + item.value
-        return super().format_completion(item)
+def complete_session(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The sessions of the store, newest first."""
+    del param
+    return _offer(ctx, incomplete, _sessions)
 
 
-class ZshWord(_WholeWord, ZshComplete):
-    """zsh, with whole words."""
+def complete_branch(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The branches of the session."""
+    del param
+    return _offer(ctx, incomplete, _branches)
 
 
-class FishWord(_WholeWord, FishComplete):
-    """fish, with whole words and whole answers."""
-
-    source_template = FishComplete.source_template.replace(
-        'string split "," $completion', 'string split -m1 "," $completion'
-    ).replace("echo $metadata[2]", r'printf "%%s\n" $metadata[2]')
+def complete_tag(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The tags of the newest checkpoints of the session."""
+    del param
+    return _offer(ctx, incomplete, _tags)
 
 
-for _shell in (BashLine, ZshWord, FishWord):
-    add_completion_class(_shell)
+def _offer(ctx: click.Context, incomplete: str, lookup: _Lookup) -> list[CompletionItem]:
+    from click.shell_completion import CompletionItem
+
+    from holdfast.cli.invocation import Invocation
+
+    offers: dict[str, str | None] = {}
+    # Whatever goes wrong while somebody types, the shell must not be written over with it.
+    settings = ctx.ensure_object(Invocation)
+    with suppress(Exception), settings.open(timeout=_PATIENCE) as store:
+        for text, about in lookup(store, settings, incomplete):
+            if text.startswith(incomplete) and re.fullmatch(_SAFE, text):
+                offers.setdefault(text, about)
+            if len(offers) == MOST:
+                break
+    return [CompletionItem(text, help=about) for text, about in offers.items()]
 
 
-def script(shell: str) -> str:
-    """The completion script for a shell."""
-    found = get_completion_class(shell)
-    assert found is not None, shell
-    from holdfast.cli import cli
+def _sessions(store: Store, settings: Invocation, incomplete: str) -> Iterator[Offer]:
+    del settings, incomplete
+    for info in reversed(store.sessions()):
+        yield (
+            info.id,
+            ("1 save" if info.saves == 1 else f"{info.saves} saves")
+            + (f", {_plain(info.agent)}" if info.agent else ""),
+        )
 
-    return found(cli, {}, PROGRAM, COMPLETE).source()
+
+def _newest(store: Store, settings: Invocation) -> list[Checkpoint]:
+    return store.find(session=settings.session, limit=_LOOKED_AT)
 
 
-@click.command(
-    "completion", cls=HoldfastCommand, short_help="Print a completion script for your shell", help=HELP
-)
-@click.argument("shell", metavar="SHELL", type=click.Choice(["bash", "zsh", "fish"]))
-@pass_settings_alone
-def command(settings: Settings, shell: str) -> None:
-    """Print the script."""
-    if settings.json:
-        document({"shell": shell, "script": script(shell)})
-    else:
-        click.echo(script(shell).rstrip("\n"))
+def _branches(store: Store, settings: Invocation, incomplete: str) -> Iterator[Offer]:
+    del incomplete
+    for branch in settings.session_of(store).branches():
+        yield branch.name, "branch"
+
+
+def _tags(store: Store, settings: Invocation, incomplete: str) -> Iterator[Offer]:
+    del incomplete
+    for checkpoint in _newest(store, settings):
+        for tag in checkpoint.tags:
+            yield tag, f"#{checkpoint.seq} {_plain(checkpoint.message)}"
+
+
+def _refs(store: Store, settings: Invocation, incomplete: str) -> Iterator[Offer]:
+    yield "@", "the newest"
+    yield from _branches(store, settings, incomplete)
+    if "tag:".startswith(incomplete[:4]):
+        for tag, about in _tags(store, settings, incomplete):
+            yield f"tag:{tag}", about
+    yield from _ids(store, settings.session_of(store), settings, incomplete)
+
+
+def _ids(store: Store, session: Session, settings: Invocation, incomplete: str) -> Iterator[Offer]:
+    for checkpoint in _newest(store, settings):
+        yield _digits(checkpoint.id, incomplete), f"#{checkpoint.seq} {_plain(checkpoint.message)}"
+    if re.fullmatch("[0-9a-f]{4,64}", incomplete):
+        # Older ones are found by their digits, however many there are.
+        try:
+            yield _digits(session.checkpoint(incomplete).id, incomplete), None
+        except NotFoundError as error:
+            if error.code is ErrorCode.REF_AMBIGUOUS:
+                for candidate in error.details["candidates"]:
+                    yield _digits(candidate, incomplete), None
+
+
+def _digits(id_text: str, incomplete: str) -> str:
+    return id_text[: max(_ID_DIGITS, len(incomplete))] if len(incomplete) <= _ID_DIGITS else id_text
+
+
+def _plain(text: Any) -> str:
+    from holdfast.cli.terminal import escape_controls, shorten
+
+    return shorten(escape_controls(str(text)), 40)

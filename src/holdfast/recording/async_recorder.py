@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from holdfast.recording.sources import Source
     from holdfast.recording.triggers import Trigger
     from holdfast.settings.loaded import Settings
-    from holdfast.store.session import Ref
+    from holdfast.store.place import Ref
 
 T = TypeVar("T")
 

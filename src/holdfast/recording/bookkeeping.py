@@ -43,11 +43,12 @@ from holdfast.recording.stored import (
     unencodable,
     writer_of,
 )
-from holdfast.store.verifying import DamagedCheckpoint
+from holdfast.reports.upkeep import DamagedCheckpoint
 
 if TYPE_CHECKING:
     from holdfast.history.checkpoint import Checkpoint
-    from holdfast.store.session import Ref, Session
+    from holdfast.store.place import Ref
+    from holdfast.store.session import Session
 
 OnDamage = Literal["report", "raise"]
 
@@ -90,6 +91,11 @@ class Capture:
         """Whether it is being written, or was given up."""
 
 
+def _with_status(order: Order, status: str | None) -> Order:
+    """What the caller says goes first; "running" is what one says who says nothing."""
+    return order._replace(status=status) if status and order.status == "running" else order
+
+
 class Bookkeeping(Deciding):
     """How a recorder saves and resumes, but for who waits for what."""
 
@@ -111,8 +117,13 @@ class Bookkeeping(Deciding):
             self._sources.confirm(captured)
             self._unwritten = encoded
             self._tell_failures(captured.failures)
-            metadata = self._metadata(order, captured)
-            fields = {**self._amounts, "step": self._step, "metadata": metadata or None}
+            described = self._sources.described()
+            metadata = self._metadata(order, captured, described.pop("metadata"))
+            order = _with_status(order, described.pop("status", None))
+            step = described.pop("step", None) if self._step is None else self._step
+            fields = {**self._amounts, "step": step, "metadata": metadata or None}
+            if fields.get("cost_usd") is None and described.get("cost_usd"):
+                fields["cost_usd"] = described["cost_usd"]
             # From here on it counts as saved, so that nobody saves the same again meanwhile.
             memento = None
             if self._rule is not None:
@@ -140,7 +151,7 @@ class Bookkeeping(Deciding):
         captured = self._sources.without(captured, refused)
         return captured, self._saver.encode(captured.state)
 
-    def _metadata(self, order: Order, captured: Captured) -> dict[str, Any]:
+    def _metadata(self, order: Order, captured: Captured, described: Mapping[str, Any]) -> dict[str, Any]:
         metadata = dict(order.metadata or {})
         if taken := _OWN & metadata.keys():
             raise InvalidInputError(
@@ -148,6 +159,7 @@ class Bookkeeping(Deciding):
                 code=ErrorCode.BAD_ARGUMENT,
                 hint="use another name: what it says there, a resume reads back",
             )
+        metadata = {name: each for name, each in described.items() if name not in _OWN} | metadata
         if self._has_beats:
             metadata["beats"] = self._beats
         if captured.uncaptured:

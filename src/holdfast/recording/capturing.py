@@ -39,6 +39,7 @@ class Sources:
         self._can_await = can_await
         self._stored = stored
         self._sources: dict[str, Source | None] = {}
+        self._fields: dict[str, Callable[[], Mapping[str, Any]] | None] = {}
         self._carried: dict[str, Any] = {}
         self._waiting: set[str] = set()
         self._fallback: dict[str, Any] = {}
@@ -63,11 +64,13 @@ class Sources:
                 name=name,
             )
         self._sources[name] = None if source is None else source_of(source, can_await=self._can_await)
+        self._fields[name] = getattr(source, "checkpoint_fields", None)
 
     def disconnect(self, name: str) -> None:
         """Remove a source. What is carried for it is kept, for when it comes back, and not saved until then."""
         self.check_known(name)
         del self._sources[name]
+        self._fields.pop(name, None)
         self._fallback.pop(name, None)
 
     def check_known(self, name: str) -> None:
@@ -155,6 +158,16 @@ class Sources:
             state = self._completed(state, failures)
         waiting = [name for name in self._sources if name in failures or name in self._waiting]
         return Captured(state, failures, tuple(waiting))
+
+    def described(self) -> dict[str, Any]:
+        """What sources with `checkpoint_fields` say of themselves: step, status, cost and metadata."""
+        found: dict[str, Any] = {"metadata": {}}
+        for fields in self._fields.values():
+            if callable(fields):
+                said = dict(fields())
+                found["metadata"].update(said.pop("metadata", None) or {})
+                found.update(said)
+        return found
 
     def view(self) -> Mapping[str, Any]:
         """The state as a mapping that captures only what is looked at."""

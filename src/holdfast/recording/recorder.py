@@ -26,7 +26,8 @@ from holdfast.recording.events import Event
 from holdfast.recording.resuming import Plan, restore_now
 from holdfast.recording.stopping import STOP, Interrupted
 from holdfast.recording.stored import check_session, read_bare, read_stored
-from holdfast.store.session import Ref, Session
+from holdfast.store.place import Ref
+from holdfast.store.session import Session
 
 if TYPE_CHECKING:
     from holdfast.history.checkpoint import Checkpoint

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from holdfast.store.verifying import DamagedCheckpoint
+from holdfast.reports.upkeep import DamagedCheckpoint
 
 if TYPE_CHECKING:
     from holdfast.history.checkpoint import Checkpoint

@@ -4,8 +4,8 @@ A state is decoded as a whole where it can be. Where a part of it does not fit t
 decoded by itself, so that one that fails does not stop the others. What is carried forward is read without any types:
 it comes as opaque records, which save again to the very bytes they were loaded from.
 
-A recorder lives on the branch in use: a Session on the default branch has named none, and its recorder resumes where
-the last one went on, be that on a branch beside.
+A recorder lives on the branch in use: where the Session has named none, it resumes on the session's current branch,
+which the last recorder took along where it forked.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from holdfast.store.recovering import newest_intact
 if TYPE_CHECKING:
     from holdfast.aio.session import AsyncSession
     from holdfast.history.keep import Keep
-    from holdfast.store.place import Place
-    from holdfast.store.session import Ref, Session
-    from holdfast.store.verifying import DamagedCheckpoint
-    from holdfast.store.writer import Writer
+    from holdfast.reports.upkeep import DamagedCheckpoint
+    from holdfast.store.place import Place, Ref
+    from holdfast.store.save import Writer
+    from holdfast.store.session import Session
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -61,10 +61,6 @@ class Stored(Record):
     """Branches on which something newer was saved."""
     counters: Counters = Counters()
     """What was counted up to that state."""
-
-
-_DEFAULT_BRANCH: Final = "main"
-"""Where a session is opened that names no branch."""
 
 
 def writer_of(session: Session) -> Writer:
@@ -217,18 +213,8 @@ def _read(place: Place, ref: Ref, types: TypeRegistry) -> Stored:
 
 
 def _branch_in_use(writer: Writer) -> str:
-    """The branch to resume on: the session's own, unless it has named none and the last recorder went elsewhere."""
-    if writer.branch != _DEFAULT_BRANCH:
-        return writer.branch
-    try:
-        with writer.parts.backend.reader() as reader:
-            row = reader.session(writer.claim.session)
-            # One that people are on and that has nothing is nowhere to go on from.
-            is_there = row is not None and reader.branch(row.id, row.current) is not None
-    except IntegrityError:
-        # A damaged store: what can be found is found from where the session stands.
-        return writer.branch
-    return row.current if row is not None and is_there else writer.branch
+    """The branch to resume on: the one that was named, or the session's current one."""
+    return writer.current_branch() if writer.follows_current else writer.branch
 
 
 def _newer_branches(session: Session, stored: Stored) -> tuple[str, ...]:

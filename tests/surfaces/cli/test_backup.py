@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import re
-import sys
 
 import pytest
 from tests.surfaces.cli.places import place
 
 import holdfast
-from holdfast.cli.backup import _Growing
 
 KEPT_IN = ["sqlite"]
 
@@ -50,13 +46,6 @@ def test_what_is_there_is_never_replaced_and_a_dry_run_says_the_same(run, home, 
     assert (home / "there.db").read_text(encoding="utf-8") == "mine"
 
 
-def test_a_link_that_leads_nowhere_counts_as_something(run, store):
-    (store / "link.db").symlink_to(store / "elsewhere.db")
-
-    assert run("backup", "link.db", "--dry-run").exit_code == run("backup", "link.db").exit_code == 2
-    assert not (store / "elsewhere.db").exists()
-
-
 def test_a_dry_run_tells_the_same_plan_and_writes_nothing(run, store):
     before = sorted(path.name for path in store.rglob("*"))
     dry = run("backup", "copy.db", "-n")
@@ -76,38 +65,3 @@ def test_a_part_of_a_store_cannot_be_asked_for(run, misplaced):
 def test_without_a_store_nothing_is_made(run, home):
     assert run("backup", "copy.db").exit_code == 10
     assert list(home.iterdir()) == []
-
-
-def test_the_copy_is_measured_while_it_grows(store, monkeypatch):
-    (store / ".holdfast-other.tmp").write_bytes(b"of somebody else" * 10_000)
-    growing = _Growing(str(store))
-    seen = [growing.size()]
-    link = os.link
-
-    def measured(source, target):
-        # The last moment at which it has its temporary name: all of it is written.
-        seen.append(growing.size())
-        link(source, target)
-
-    monkeypatch.setattr(os, "link", measured)
-    with holdfast.open(place(store)) as opened:
-        opened.backup(store / "copy.db")
-    seen.append(growing.size())
-
-    assert seen == [None, (store / "copy.db").stat().st_size, None]
-
-
-@pytest.mark.usefixtures("store")
-def test_a_terminal_sees_progress_unless_it_was_refused(talk, home):
-    # The same program with less patience: a store that takes half a second to copy would show nothing more.
-    program = "from holdfast.cli import _progress, main; _progress.FIRST = 0; main()"
-    with holdfast.open(place(home)) as store:
-        store.session().save({"noise": os.urandom(20_000_000)})
-
-    shown = talk([sys.executable, "-c", program, "backup", "one.db"])
-    quiet = talk([sys.executable, "-c", program, "--no-progress", "backup", "two.db"])
-
-    assert re.search(r"copying  \d+%  .* of 2\d\.\d MB  \d+s", shown.screen)
-    assert "\x1b[K" in shown.screen
-    assert "copying" not in quiet.screen
-    assert shown.exit_code == quiet.exit_code == 0

@@ -6,7 +6,7 @@ import json
 
 import pytest
 from tests.surfaces.cli.conftest import PROGRAM
-from tests.surfaces.cli.places import name, place
+from tests.surfaces.cli.places import place
 
 import holdfast
 
@@ -27,21 +27,6 @@ def store(home):
 def left(home, session="default"):
     with holdfast.open(place(home)) as opened:
         return len(opened.find(session=session)), [each.name for each in opened.session(session).branches()]
-
-
-def test_it_removes_all_of_the_session_and_nothing_else_and_undo_brings_it_back(run, store):
-    done = run("clear", "--yes")
-
-    assert done.exit_code == 0
-    assert done.stdout.splitlines() == ["session\tdefault", "checkpoints\t4", "branches\tmain,side"]
-    assert done.stderr.splitlines() == [
-        "plan: session default; 4 checkpoints and 2 branches are removed from history",
-        "Undo: holdfast undo",
-    ]
-    assert left(store) == (0, [])
-    assert left(store, "other") == (1, ["main"])
-    assert run("undo").exit_code == 0
-    assert left(store) == (4, ["main", "side"])
 
 
 def test_without_a_terminal_it_needs_yes_and_a_terminal_is_asked(run, talk, store):
@@ -95,45 +80,3 @@ def test_what_cannot_be_meant_is_said(run, args, exit_code, hint):
 
     assert result.exit_code == exit_code
     assert hint is None or hint in result.stderr
-
-
-def test_lists_say_that_all_was_removed_and_how_it_comes_back_while_it_can(run, store):
-    run("clear", "--yes")
-    for command in (["list"], ["tree"], ["timeline"]):
-        said = run(*command)
-        assert (said.exit_code, said.stdout) == (0, "")
-        assert said.stderr == (
-            "every checkpoint of session 'default' was deleted: "
-            "holdfast create MESSAGE starts it again, holdfast undo brings them back\n"
-        )
-        assert json.loads(run(*command, "--json").stdout)
-    run("gc", "--keep-days", "0", "--confirm", name(store))
-
-    for command in (["list"], ["tree"], ["timeline"]):
-        assert run(*command).stderr == (
-            "every checkpoint of session 'default' was deleted: holdfast create MESSAGE starts it again\n"
-        )
-
-
-def test_what_is_gone_for_good_is_not_promised_back(run, store):
-    run("clear", "--yes")
-    assert "holdfast undo brings them back" in run("show").stderr
-    run("gc", "--keep-days", "0", "--confirm", name(store))
-    undo, show = run("undo"), run("show")
-
-    assert (undo.exit_code, show.exit_code) == (4, 4)
-    assert "code: undo-gone" in undo.stderr
-    assert "restore" not in undo.stderr
-    assert "timeline" not in undo.stderr
-    assert "undo" not in show.stderr
-    assert "holdfast create MESSAGE starts it again" in show.stderr
-
-
-def test_nor_is_what_lies_before_a_forget(run, store):
-    with holdfast.open(place(store)) as opened:
-        gone = opened.session().checkpoint("#1").id
-    run("clear", "--yes")
-    run("forget", gone, "--confirm", name(store))
-
-    assert "code: undo-gone" in run("undo").stderr
-    assert "undo" not in run("show").stderr

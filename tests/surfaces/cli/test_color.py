@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from holdfast.cli._terminal import use_color
+from holdfast.cli.terminal import use_color
 
 
 class Tty(io.StringIO):

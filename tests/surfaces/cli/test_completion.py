@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import sys
 
 import pytest
-from click.shell_completion import BashComplete
-from tests.surfaces.cli.places import on_sqlite, place
+from tests.surfaces.cli.places import place
 
 import holdfast
-from holdfast.cli import cli
 
 
 @pytest.fixture
@@ -63,12 +60,6 @@ def test_names_of_the_store_are_completed(asked, store):
     assert asked("holdfast show @") == [""]
 
 
-def test_bash_gets_only_what_follows_its_break_characters(asked, store):
-    assert asked("holdfast show tag:") == ["golden", "verified"]
-    assert asked("holdfast show tag:ver") == ["verified"]
-    assert asked("holdfast show ta") == ["tag:golden", "tag:verified"]
-
-
 def test_ids_are_completed_to_enough_digits(asked, store):
     checkpoint = store.session().checkpoint()
 
@@ -76,23 +67,6 @@ def test_ids_are_completed_to_enough_digits(asked, store):
     assert asked(f"holdfast show {checkpoint.id[:20]}") == [checkpoint.id]
     everything = asked("holdfast show ")
     assert {"@", "main", "tag:golden", checkpoint.id[:12]} <= set(everything)
-
-
-def test_an_id_of_long_ago_is_found_by_its_digits_and_answers_are_few(asked, home, store):
-    first = store.session("long").save(0)
-    for n in range(600):
-        store.session("long").save(n, tags=[f"t{n}"])
-
-    assert asked(f"holdfast --session long show {first.id[:6]}") == [first.id[:12]]
-    assert len(asked("holdfast --session long show ")) == 50
-    assert len(asked("holdfast --session long list --tag ")) == 50
-
-
-@pytest.mark.usefixtures("store")
-def test_names_that_a_shell_would_not_take_as_they_are_are_left_out(asked):
-    answers = asked("holdfast list --session ") + asked("holdfast list --tag ")
-
-    assert not any(set(answer) & set(" ';*$`\"\\") for answer in answers)
 
 
 @pytest.mark.parametrize(
@@ -112,36 +86,6 @@ def test_where_nothing_can_be_known_nothing_is_said_or_made(asked, home, line):
 
     assert asked(line) == []
     assert [path.name for path in home.iterdir()] == ["broken.db"]
-
-
-@on_sqlite
-@pytest.mark.usefixtures("home")
-def test_who_pressed_tab_waits_for_a_server_a_tenth_of_what_a_command_does(monkeypatch, run):
-    waits = []
-    opened = holdfast.open
-
-    def noting(*args, timeout=10.0, **options):
-        waits.append(timeout)
-        return opened(*args, timeout=0.01, **options)
-
-    monkeypatch.setattr(holdfast, "open", noting)
-    monkeypatch.setenv("HOLDFAST_STORE", "postgresql://127.0.0.1:1/nobody")
-
-    assert BashComplete(cli, {}, "holdfast", "").get_completions(["show"], "") == []
-    assert run("show").exit_code != 0
-    assert waits == [1.0, 10.0]
-
-
-def test_zsh_and_fish_are_told_what_a_checkpoint_is(process, store):
-    words = {"COMP_WORDS": "holdfast show tag:gol", "COMP_CWORD": "2"}
-    zsh = process(_HOLDFAST_COMPLETE="zsh_complete", **words).stdout
-    fish = process(
-        _HOLDFAST_COMPLETE="fish_complete", COMP_WORDS="holdfast show tag:gol", COMP_CWORD="tag:gol"
-    )
-
-    assert "golden" in zsh
-    assert r"#1 one\x1b[31m" in zsh
-    assert "tag:golden" in fish.stdout
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -171,67 +115,6 @@ CALLS = {
         {"(commandline -cp)": "'holdfast {}'", "(commandline -t)": "'{last}'"},
     ),
 }
-
-
-@pytest.mark.usefixtures("store")
-@pytest.mark.parametrize("shell", CALLS)
-@pytest.mark.parametrize(
-    ("typed", "wanted"),
-    [
-        ("lis", "list"),
-        ("show tag:gol", "tag:golden"),
-        ("list --session sc", "scout-1"),
-        ("list --session=sc", "--session=scout-1"),
-        ("list --session a", "a,b"),
-    ],
-)
-def test_the_scripts_of_zsh_and_fish_call_the_program_rightly(run, home, store, shell, typed, wanted):
-    store.session("a,b").save(1)
-    program = home / "bin" / "holdfast"
-    program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m holdfast "$@"\n', encoding="utf-8")
-    program.chmod(0o755)
-    pattern, values = CALLS[shell]
-    found = re.search(pattern, run("completion", shell).stdout)
-    assert found is not None
-    call = found[1]
-    for each, value in values.items():
-        assert each in call
-        call = call.replace(each, value.format(typed, count=len(typed.split()), last=typed.split()[-1]))
-    done = subprocess.run(
-        ["/bin/sh", "-c", call],
-        cwd=home,
-        env={**os.environ, "PATH": f"{program.parent}:{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-
-    if shell == "zsh":
-        kinds, keys = done.stdout.splitlines()[::3], done.stdout.splitlines()[1::3]
-        assert set(kinds) == {"plain"}
-        # _describe takes what follows a colon for the description.
-        assert [key.replace("\\:", ":") for key in keys] == [wanted]
-    else:
-        lines = [line.split(",", 1) for line in done.stdout.splitlines()]
-        assert [(kind, rest.split("\t")[0]) for kind, rest in lines] == [("plain", wanted)]
-    assert done.stderr == ""
-
-
-def test_the_scripts_are_registered_for_the_program(run):
-    zsh, fish = run("completion", "zsh").stdout, run("completion", "fish").stdout
-
-    assert zsh.startswith("#compdef holdfast\n")
-    assert "compdef _holdfast_completion holdfast\n" in zsh
-    assert 'complete --no-files --command holdfast --arguments "(_holdfast_completion)"' in fish
-    # Answers may have commas in them, and may begin with a dash.
-    assert 'string split -m1 "," $completion' in fish
-    assert r'printf "%s\n" $metadata[2]' in fish
-    assert "echo" not in fish
-    for text, pairs in ((zsh, ("{}", "()")), (fish, ("()",))):
-        assert all(text.count(pair[0]) == text.count(pair[1]) for pair in pairs)
-    words = re.findall(r"^\s*(function|for|if|end)\b", fish, re.MULTILINE)
-    assert words.count("end") == len(words) - words.count("end")
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")

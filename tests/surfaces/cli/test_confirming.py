@@ -2,42 +2,40 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 
 import pytest
 
-from holdfast.cli._confirming import store_name
+from holdfast.cli.invocation import store_name
 
 PROGRAM = """
 import sys
 import click
-from holdfast.cli._confirming import confirm, confirm_by_name, confirm_option, say_undo, yes_option
-from holdfast.cli._group import HoldfastCommand
-from holdfast.cli._errors import run_guarded
-from holdfast.cli._settings import pass_settings, peek
+from holdfast.cli.app import Command, command
+from holdfast.cli.errors import run_guarded
+from holdfast.cli.invocation import YES, peek
 
 @click.group()
 def cli(): pass
 
-@cli.command(cls=HoldfastCommand)
-@yes_option
-@pass_settings
-def prune(settings, yes):
-    confirm(settings, "12 checkpoints will be removed", yes=yes)
+@cli.add_command
+@command("prune", "x")
+@YES
+def prune(cmd, *, yes):
+    cmd.confirm("12 checkpoints will be removed", yes=yes)
     print("pruned")
-    say_undo(settings)
+    cmd.say_undo()
 
-@cli.command(cls=HoldfastCommand)
-@confirm_option
-@pass_settings
-def gc(settings, confirmed):
-    confirm_by_name(settings, "undo ends here", name="scout", confirmed=confirmed)
+@cli.add_command
+@command("gc", "x")
+@click.option("--confirm", "confirmed")
+def gc(cmd, *, confirmed):
+    cmd.confirm_by_name("undo ends here", store="sqlite:////home/scout/store.db", confirmed=confirmed)
     print("collected")
 
-settings = peek(sys.argv[1:])
-sys.exit(run_guarded(settings, lambda: cli.main(sys.argv[1:], obj=settings, standalone_mode=False)))
+cmd = peek(sys.argv[1:])
+sys.exit(run_guarded(cmd, lambda: cli.main(sys.argv[1:], obj=cmd, standalone_mode=False)))
 """
 PRUNE, GC = "Go on? [y/N] ", "Type the name of the store, scout, to go on: "
 COMMAND = [sys.executable, "-c", PROGRAM]
@@ -102,14 +100,6 @@ def test_without_any_stdin_it_ends_with_20():
     done = subprocess.run(["/bin/sh", "-c", script], capture_output=True, text=True, check=False)
 
     assert done.returncode == 20
-
-
-@pytest.mark.parametrize("command", ["prune", "gc"])
-def test_with_json_nobody_is_asked_even_on_a_terminal(talk, command):
-    seen = talk([*COMMAND, command, "--json"])
-
-    assert seen.exit_code == 20
-    assert json.loads(seen.screen)["error"]["code"] == "needs-confirmation"
 
 
 @pytest.mark.parametrize(

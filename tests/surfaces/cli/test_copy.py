@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 
 import pytest
 from tests.surfaces.cli.places import here, place
@@ -56,12 +55,6 @@ def test_sessions_can_be_named_several_times_and_before_the_command(run):
     for path, names in (("one.db", ["other"]), ("two.db", ["default", "other"])):
         with holdfast.open(path, create=False) as copied:
             assert [each.id for each in copied.sessions()] == names
-
-
-def test_a_session_of_the_environment_is_not_meant(run, store, monkeypatch):
-    monkeypatch.setenv("HOLDFAST_SESSION", "other")
-
-    assert fields(run("copy", here(), "copy.db"))["sessions"] == str(len(store.sessions()))
 
 
 @pytest.mark.usefixtures("store")
@@ -132,23 +125,6 @@ def test_without_a_source_nothing_is_made(run, home):
     assert list(home.iterdir()) == []
 
 
-@pytest.mark.usefixtures("store")
-def test_people_read_sentences_and_see_progress(talk, home):
-    # The same program with less patience: a store that takes half a second to copy would show nothing more.
-    program = "from holdfast.cli import _progress, main; _progress.FIRST = 0; main()"
-    with holdfast.open(place(home)) as store:
-        import os
-
-        store.session().save({"noise": os.urandom(20_000_000)})
-
-    shown = talk([sys.executable, "-c", program, "copy", ".holdfast", "one.db"])
-
-    assert shown.exit_code == 0
-    assert "copying" in shown.screen
-    assert "7 copied" in shown.screen
-    assert "2 new" in shown.screen
-
-
 @pytest.mark.parametrize("words", [[], ["--dry-run"]])
 def test_a_source_that_is_not_there_is_to_be_named_as_such(run, words):
     result = run("copy", "nowhere", "copy.db", *words)
@@ -157,31 +133,3 @@ def test_a_source_that_is_not_there_is_to_be_named_as_such(run, words):
     assert "hint: name the store to copy as SOURCE" in result.stderr
     assert "holdfast init" not in result.stderr
     assert "--store" not in result.stderr
-
-
-@pytest.mark.usefixtures("store")
-def test_a_dry_run_names_the_target_as_the_run_itself_does(run, postgres_url, home):
-    for target in (f"{postgres_url}?schema=elsewhere", str(home / "50% of it.db")):
-        dry, plan = run("copy", here(), target, "-n", "--json"), run("copy", here(), target, "-n").stderr
-        real = run("copy", here(), target, "--json")
-
-        assert (dry.exit_code, real.exit_code) == (0, 0), dry.stderr + real.stderr
-        assert json.loads(dry.stdout)["target"] == json.loads(real.stdout)["target"]
-        assert f" to {json.loads(real.stdout)['target']}\n" in plan
-
-
-@pytest.mark.usefixtures("store")
-def test_a_dry_run_says_nothing_about_chunks_because_it_does_not_know(run):
-    dry = run("copy", here(), "copy.db", "-n")
-
-    assert "chunks" not in dry.stdout
-    assert int(fields(dry)["bytes"]) > 0
-    assert "chunks" in fields(run("copy", here(), "copy.db"))
-
-
-@pytest.mark.usefixtures("store")
-def test_people_hear_about_how_much_a_dry_run_would_send(terminal):
-    seen = terminal("copy", ".holdfast", "copy.db", "-n", NO_COLOR="1").screen
-
-    assert "chunks" not in seen
-    assert "about" in seen

@@ -25,68 +25,6 @@ def plan(result):
     return json.loads(result.stdout)["plan"]
 
 
-def test_everything_that_was_said_is_in_the_checkpoint(run, home, session):
-    (home / "state.json").write_text('{"goal": "x", "n": [1, 2.5, null]}', encoding="utf-8")
-
-    result = run(
-        *[
-            "create",
-            "after verifying",
-            "--state",
-            "state.json",
-            "--step",
-            "7",
-            "--status",
-            "paused",
-            "--key",
-            "k",
-        ],
-        *["--tags", "q4_0,verified", "--tags", "third", "--metadata", "model=m1", "--metadata", '{"n": 1}'],
-        *["--agent", "scout", "--project", "acme"],
-    )
-
-    assert result.exit_code == 0, result.stderr
-    saved = session.checkpoint()
-    assert (saved.message, saved.step, saved.status, saved.key) == ("after verifying", 7, "paused", "k")
-    assert saved.tags == ("q4_0", "third", "verified")
-    assert saved.metadata == {"model": "m1", "n": 1}
-    assert (saved.agent, saved.project, saved.trigger) == ("scout", "acme", "manual")
-    assert session.load() == {"goal": "x", "n": [1, 2.5, None]}
-    assert "the state is from the file" in result.stderr
-
-
-def test_the_state_can_come_from_stdin(run, session):
-    result = run("create", "piped", "--state", "-", input='["größe"]')
-
-    assert session.load() == ["größe"]
-    assert "the state is from stdin" in result.stderr
-
-
-def test_without_a_state_it_is_a_note_on_the_newest_one(run, session):
-    first = session.save({"pair": (1, 2), "seen": {3}}, "by the agent")
-
-    result = run("create", "a note")
-
-    newest = session.checkpoint()
-    assert (newest.message, newest.root, newest.parent) == ("a note", first.root, first.id)
-    assert session.load() == {"pair": (1, 2), "seen": {3}}
-    assert "the state is that of #1, unchanged" in result.stderr
-    assert plan(run("create", "another", "--json"))["state"] == {
-        "source": "repeated",
-        "checkpoint": newest.id,
-    }
-
-
-@pytest.mark.usefixtures("no_store_yet")
-def test_the_first_note_has_an_empty_state_and_says_so(run, home):
-    result = run("create", "first")
-
-    assert "made a new store" in result.stderr
-    assert "the state is empty, {}" in result.stderr
-    with holdfast.open(place(home)) as store:
-        assert store.session().load() == {}
-
-
 def test_a_type_that_the_program_does_not_know_survives_a_note(run, home):
     from dataclasses import dataclass
 

@@ -41,18 +41,6 @@ def store(home):
         yield opened
 
 
-def test_a_pipe_gets_a_change_a_line(run, store):
-    result = run("diff")
-    rows = [line.split("\t") for line in result.stdout.splitlines()]
-    assert result.exit_code == 0
-    assert result.stderr == ""
-    assert rows[0] == ["replace", "score", "score", "0.41", "0.63"]
-    assert rows[2] == ["remove", "messages[0]", "messages[0]", '{"id": 0, "text": "hello 0"}', "-"]
-    assert rows[3][:3] == ["add", "messages[11]", "-"]
-    assert all(len(row) == 5 for row in rows)
-    assert "\x1b" not in result.stdout
-
-
 def test_json_has_all_of_it(run, store):
     found = json.loads(run("diff", "--json").stdout)
     assert (found["a"]["seq"], found["b"]["seq"]) == (1, 2)
@@ -104,16 +92,6 @@ def test_of_two_states_that_are_equal_there_is_nothing_to_say(run, terminal, sto
 def test_refs_are_taken_as_they_are_meant(run, store, args, seqs):
     found = json.loads(run("diff", *args, "--json", "--stat").stdout)
     assert (found["a"]["seq"], found["b"]["seq"]) == seqs
-
-
-def test_checkpoints_of_other_sessions_can_be_compared(run, store):
-    found = json.loads(run("diff", "#1", "@", "--to-session", "other", "--json").stdout)
-    assert found["b"]["session"] == "other"
-    assert found["changes"][0]["new"] == 0.5
-    assert run("diff", "--from-session", "other", "--path", "score").stdout.startswith(
-        "replace\tscore\tscore\t0.5"
-    )
-    assert run("diff", "--to-session", "nope").exit_code == 4
 
 
 def test_a_part_alone(run, store):
@@ -207,25 +185,6 @@ def test_colour_repeats_what_the_signs_say_and_nothing_stored_reaches_the_termin
     assert "\x1b" not in terminal("diff", width=80, NO_COLOR="1").screen
 
 
-def test_the_count_of_changes_part_by_part(run, terminal, store):
-    rows = [line.split("\t") for line in run("diff", "--stat").stdout.splitlines()]
-    assert rows[2] == ["messages", "1", "1", "0", "0"]
-    lines = terminal("diff", "--stat", width=80, NO_COLOR="1").screen.splitlines()
-    assert lines[0].split() == ["ADDED", "REMOVED", "CHANGED", "PART"]
-    assert lines[3].split() == ["+1", "-1", "messages"]
-
-
-def test_a_long_text_is_shown_in_the_parts_that_differ(run, terminal, store):
-    text = " ".join(f"word{number}" for number in range(9_000))
-    store.session("long").save({"text": text})
-    store.session("long").save({"text": text.replace("word4500 ", "edited ")})
-    screen = terminal("diff", "--session", "long", width=80, NO_COLOR="1").screen
-    assert "edited" in screen
-    assert "word4500" in screen
-    assert len(screen) < 1_500
-    assert json.loads(run("diff", "--session", "long", "--json").stdout)["changes"][0]["partial"]
-
-
 EVIL = "\x1b[2J\u202e"
 
 
@@ -248,7 +207,7 @@ def test_no_kind_of_line_lets_what_is_stored_reach_the_terminal(store, old, new,
     session = store.session("evil")
     session.save(old, EVIL)
     session.save(new, EVIL)
-    monkeypatch.setattr("holdfast.cli._settings.is_terminal", lambda _: True)
+    monkeypatch.setattr("holdfast.cli.invocation.is_terminal", lambda _: True)
     with pytest.raises(SystemExit):
         cli.main(["diff", "--session", "evil", "--no-pager", "--store", store.url, *form])
     said = capsys.readouterr()

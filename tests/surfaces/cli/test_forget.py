@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import re
 
 import pytest
-from tests.surfaces.cli.conftest import PROGRAM
 from tests.surfaces.cli.places import name, on_sqlite, place
 
 import holdfast
@@ -82,16 +80,6 @@ def test_one_that_was_removed_before_is_named_by_its_whole_id(run, store, home):
 
 
 @pytest.mark.parametrize("words", [["--session", "doomed"], ["@", "--session", "doomed"]])
-def test_a_dry_run_says_what_would_go_and_changes_nothing(run, store, words):
-    result = run("forget", *words, "--dry-run")
-
-    assert result.exit_code == 0
-    assert "a dry run: nothing was changed" in result.stderr
-    assert re.search(r"^checkpoints\t[14]$", result.stdout, re.MULTILINE)
-    assert len(store.session("doomed").log()) == 3
-
-
-@pytest.mark.parametrize("words", [["--session", "doomed"], ["@", "--session", "doomed"]])
 @pytest.mark.parametrize("more", [[], ["--json"], ["--confirm", "wrong"]])
 def test_without_the_name_it_is_20_and_nothing_goes(run, store, home, words, more):
     result = run("forget", *words, *more)
@@ -99,22 +87,6 @@ def test_without_the_name_it_is_20_and_nothing_goes(run, store, home, words, mor
     assert (result.exit_code, result.stdout) == (20, "")
     assert f"--confirm {name(home)} does it without asking" in result.stderr
     assert len(store.session("doomed").log()) == 3
-
-
-def test_on_a_terminal_the_name_is_asked_for(talk, store, home):
-    question = f"Type the name of the store, {name(home)}, to go on: "
-    command = [*PROGRAM, "forget", "--session", "doomed"]
-    assert talk(command, (question, "y\n"), NO_COLOR="1").exit_code == 20
-    assert len(store.session("doomed").log()) == 3
-    seen = talk(command, (question, f"{name(home)}\n"), NO_COLOR="1")
-
-    assert seen.exit_code == 0
-    assert (
-        "all of session doomed, 4 checkpoints, will be erased at once and for good; nothing brings it back. "
-        + question
-    ) in seen.screen.replace("\n", "")
-    assert re.search(r"^checkpoints  4 erased$", seen.screen, re.MULTILINE)
-    assert [each.id for each in store.sessions()] == ["default"]
 
 
 def test_json(run, home, store):

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import re
-import sys
 
 import pytest
-from tests.surfaces.cli.conftest import PROGRAM
-from tests.surfaces.cli.places import name, place, remove_newest_chunk
+from tests.surfaces.cli.places import name, place
 
 import holdfast
 from holdfast import Keep
@@ -22,7 +19,7 @@ def store(home):
         for name in ("alpha", "beta"):
             for n in range(6):
                 opened.session(name).save({"n": n, "noise": os.urandom(5000)}, f"number {n}")
-        opened.session("alpha").prune(Keep(last=2))
+        opened.session("alpha").prune(Keep(last=2), only=True)
         yield opened
 
 
@@ -38,19 +35,6 @@ def test_what_can_still_be_undone_waits_and_nothing_is_asked(run, store):
     assert store.stats().hidden == 4
     store.session("alpha").undo()
     assert len(store.session("alpha").log()) == 6
-
-
-def test_without_a_terminal_it_is_20_says_what_would_end_and_names_the_option(run, store, home):
-    refused = run("gc", "--keep-days", "0")
-
-    assert (refused.exit_code, refused.stdout) == (20, "")
-    assert re.search(
-        r"error: 4 removed checkpoints of session alpha will be gone for good, and undo cannot bring them back any "
-        r"more; 2\d\.\d KB will be freed, and nobody is there to be asked",
-        refused.stderr,
-    )
-    assert f"hint: --confirm {name(home)} does it without asking" in refused.stderr
-    assert store.stats().hidden == 4
 
 
 def test_with_the_name_they_go_for_good(run, store, home):
@@ -73,20 +57,6 @@ def test_with_the_name_they_go_for_good(run, store, home):
 def test_another_name_is_20(run, store, name):
     assert run("gc", "--keep-days", "0", "--confirm", name).exit_code == 20
     assert store.stats().hidden == 4
-
-
-def test_on_a_terminal_the_name_is_asked_for(talk, store, home):
-    question = f"Type the name of the store, {name(home)}, to go on: "
-    no = talk([*PROGRAM, "gc", "--keep-days", "0"], (question, "yes\n"), NO_COLOR="1")
-    assert (no.exit_code, store.stats().hidden) == (20, 4)
-    seen = talk([*PROGRAM, "gc", "--keep-days", "0"], (question, f"{name(home)}\n"), NO_COLOR="1")
-
-    assert seen.exit_code == 0
-    assert store.stats().hidden == 0
-    assert re.search(r"^plan: 4 removed checkpoints of session alpha go for good; \d+ chunks, ", seen.screen)
-    assert re.search(r"^checkpoints  4 removed for good$", seen.screen, re.MULTILINE)
-    assert re.search(r"^sessions     alpha$", seen.screen, re.MULTILINE)
-    assert re.search(r"^chunks       \d+ freed, 2\d\.\d KB$", seen.screen, re.MULTILINE)
 
 
 def test_room_that_nothing_needs_is_freed_without_a_question(run, store):
@@ -139,38 +109,3 @@ def test_what_cannot_be_meant_is_2(run, words, said):
 def test_without_a_store_nothing_is_made(run, home):
     assert run("gc").exit_code == 10
     assert list(home.iterdir()) == []
-
-
-def test_damage_is_9_and_nothing_is_removed(run, store, home):
-    # What the newest checkpoint of the other session needs.
-    remove_newest_chunk(home)
-    result = run("gc", "--keep-days", "0", "--confirm", name(home))
-
-    assert result.exit_code == 9
-    assert "hint: holdfast verify names all that is damaged, holdfast repair sets it aside" in result.stderr
-    assert store.stats().hidden == 4
-
-
-def test_many_sessions_are_named_in_part(run, home):
-    with holdfast.open(place(home)) as store:
-        for n in range(8):
-            session = store.session(f"s{n}")
-            session.save({"n": n})
-            session.clear()
-    result = run("gc", "--keep-days", "0")
-
-    assert (
-        "8 removed checkpoints of sessions s0, s1, s2, s3, s4 and 3 more will be gone for good"
-        in result.stderr
-    )
-
-
-@pytest.mark.usefixtures("store")
-def test_a_terminal_sees_progress_unless_it_was_refused(talk):
-    program = "from holdfast.cli import _progress, main; _progress.FIRST = 0; main()"
-    shown = talk([sys.executable, "-c", program, "gc", "--dry-run"])
-    quiet = talk([sys.executable, "-c", program, "--no-progress", "gc", "--dry-run"])
-
-    assert "looking for what can go" in shown.screen
-    assert "looking for" not in quiet.screen
-    assert shown.exit_code == quiet.exit_code == 0

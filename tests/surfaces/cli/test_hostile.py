@@ -41,7 +41,7 @@ def test_a_message_cannot_break_or_fake_a_row(run):
     lines = run("list").stdout.splitlines()
 
     assert len(lines) == 1
-    assert len(lines[0].split("\t")) == 10
+    assert len(lines[0].split("\t")) == 12
     assert lines[0].split("\t")[9].encode("latin-1", "backslashreplace").decode("unicode_escape") == EVIL
 
 

@@ -110,12 +110,3 @@ def test_an_empty_file_is_no_store_to_read_and_a_new_one_to_write_and_both_are_s
     assert made.exit_code == 0
     assert made.stderr.startswith(f"made a new store in a file that was empty: sqlite:///{file}\n")
     assert "made a new store" not in run("create", "y", "--store", place).stderr
-
-
-def test_init_says_that_a_file_was_empty(run, home):
-    (home / "notes.db").write_bytes(b"")
-
-    assert run("init", "notes.db").stderr.startswith("made a new store in a file that was empty:\n")
-    assert run("init", "notes.db").stderr.startswith("a store is already there, nothing was changed:\n")
-    (home / "other.db").write_bytes(b"")
-    assert json.loads(run("init", "other.db", "--json").stdout)["created"] is True

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from tests.surfaces.cli.places import place
 
 import holdfast
-from holdfast.backends.postgres import creation
-from holdfast.backends.postgres.creation import VERSION, Migration, migrations
 
 
 def test_a_sqlite_store_is_up_to_date(run, home):
@@ -29,25 +25,3 @@ def test_a_session_does_not_apply(run, home):
     result = run("migrate", "--session", "s")
     assert result.exit_code == 2
     assert "does not apply" in result.stderr
-
-
-def test_the_steps_are_named_and_taken(run, postgres_url, monkeypatch):
-    holdfast.open(postgres_url).close()
-    step = Migration(VERSION + 1, "an example", "ALTER TABLE tags ADD COLUMN example bigint")
-    steps = [*migrations(), step]
-    monkeypatch.setattr(creation, "migrations", lambda: steps)
-    monkeypatch.setattr(creation, "VERSION", VERSION + 1)
-
-    refused = run("list", "--store", postgres_url)
-    assert refused.exit_code == 6
-    assert "holdfast migrate" in refused.stderr
-
-    looked = run("migrate", "--dry-run", "--json", "--store", postgres_url)
-    assert json.loads(looked.stdout)["steps"] == [f"{VERSION + 1:04} an example"]
-    assert run("list", "--store", postgres_url).exit_code == 6
-
-    done = run("migrate", "--store", postgres_url)
-    assert done.exit_code == 0, done.stderr
-    assert done.stdout == f"{VERSION + 1:04} an example\n"
-    assert "xyzzy" not in done.stdout + done.stderr
-    assert run("migrate", "--store", postgres_url).stdout == ""

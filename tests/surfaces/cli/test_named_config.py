@@ -110,16 +110,6 @@ def test_what_is_saved_is_stored_as_it_is_where_that_is_set(run, agent, home, ar
     assert codecs(folder / "store.db") != {0}
 
 
-def test_a_copy_is_stored_as_the_settings_say(run, agent, home):
-    state = home / "state.json"
-    state.write_text(json.dumps({"notes": ["the same words again"] * 200}), encoding="utf-8")
-    run("create", "a", "--state", str(state))
-
-    assert run("copy", ".holdfast", "there", "--config", "agent.yaml").exit_code == 0
-    assert codecs(home / ".holdfast" / "store.db") != {0}
-    assert codecs(home / "there" / "store.db") == {0}
-
-
 def test_what_is_wrong_stops_a_command_and_is_shown_by_config(run, home):
     (home / "agent.yaml").write_text("agent:\n  checkpoints:\n    autoCheckpiont: true\n", encoding="utf-8")
 
@@ -187,12 +177,3 @@ def test_numbers_and_words_can_be_set_in_the_file_of_the_store(run, home):
         "checkpoint.enabled = false",
     ]
     assert run("config", "checkpoint.max_count").stdout == "all\n"
-
-
-def test_yaml_is_imported_only_where_a_file_is_named(run, home, agent):
-    from tests.surfaces.cli.test_start import imported
-
-    run("create", "x")
-    ours = {"yaml", "holdfast.settings.yaml_reading", "holdfast.settings.loaded"}
-    assert not ours & imported(["list"], home)
-    assert "yaml" in imported(["list", "--session", "default", "--config", "agent.yaml"], home)

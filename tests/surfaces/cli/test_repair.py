@@ -136,29 +136,6 @@ def test_what_cannot_be_meant_is_said(run, words, exit_code):
 
 
 @on_sqlite
-@pytest.mark.parametrize("at", [0, 16])
-def test_a_dry_run_promises_nothing_where_the_first_page_is_destroyed(run, path, at):
-    path /= "store.db"
-    # The magic number, and the size of pages: SQLite takes no such file for a database.
-    content = bytearray(path.read_bytes())
-    content[at : at + 2] = b"\0\0"
-    path.write_bytes(content)
-
-    tried = {" ".join(args): run("repair", *args) for args in ([], ["--dry-run"], ["--yes"])}
-
-    for args, result in tried.items():
-        assert result.exit_code == 9, args
-        assert result.stdout == ""
-        assert (
-            "its first page is not readable, and without that nothing can be put in its place"
-            in result.stderr
-        )
-        assert "bring the store back from a backup" in result.stderr
-    assert path.read_bytes() == content
-    assert run("verify").exit_code == 1
-
-
-@on_sqlite
 def test_a_first_page_that_can_be_replaced_is(run, path):
     path /= "store.db"
     content = bytearray(path.read_bytes())

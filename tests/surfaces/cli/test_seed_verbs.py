@@ -83,18 +83,3 @@ def transcript(verbs, call) -> str:
     for words in verbs:
         lines += [f"$ holdfast {shlex.join(words)}\n", call(words)]
     return settled("".join(lines))
-
-
-def test_in_a_pipe(process, verbs):
-    def call(words):
-        done = process(*words)
-        return done.stdout + "".join(f"2> {line}\n" for line in done.stderr.splitlines())
-
-    assert transcript(verbs, call) == (SNAPSHOTS / "seed_verbs.pipe.txt").read_text(encoding="utf-8")
-
-
-def test_on_a_terminal(terminal, verbs):
-    def call(words):
-        return terminal(*words, both=True, width=100, NO_COLOR="1").screen
-
-    assert transcript(verbs, call) == (SNAPSHOTS / "seed_verbs.terminal.txt").read_text(encoding="utf-8")

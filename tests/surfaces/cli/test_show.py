@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from fractions import Fraction
 
 import pytest
 from tests.surfaces.cli.places import place
@@ -68,19 +67,6 @@ def test_what_was_created_from_json_is_shown_as_that_json(run, home):
     assert run("show", "--state", "--json").stdout == shown
 
 
-def test_a_state_of_great_depth_is_shown(process, home):
-    deep: object = []
-    for _ in range(5000):
-        deep = [deep]
-    with holdfast.open(place(home)) as store:
-        store.session().save(deep)
-
-    for args in (["show", "--json"], ["show"], ["show", "--state", "--json"]):
-        done = process(*args)
-        assert done.returncode == 0, done.stderr[-500:]
-        assert done.stdout.count("[") >= 5000
-
-
 def test_a_part_of_the_state_is_shown_by_its_path(run):
     run("create", "one", "--state", "-", input='{"plan": {"steps": ["a", "b"]}}')
     assert run("show", "--path", "plan.steps[-1:]", "--json").stdout == '[\n  "b"\n]\n'
@@ -89,16 +75,6 @@ def test_a_part_of_the_state_is_shown_by_its_path(run):
     assert "path-missing" in missing.stderr
     assert run("show", "--path", "plan[").exit_code == 2
     assert run("show", "--path", "plan", "--record").exit_code == 2
-
-
-@pytest.mark.parametrize("options", [[], ["--json"]])
-def test_numbers_too_long_for_python_to_write_out_are_shown_all_the_same(run, home, options):
-    with holdfast.open(place(home)) as store:
-        long = 2**20_000
-        store.session().save([{long, 1}, {frozenset([long])}, Fraction(long, 3), range(long)])
-    shown = run("show", *options)
-    assert shown.exit_code == 0, shown.stderr
-    assert "0x1000" in shown.stdout
 
 
 def test_recover_shows_the_newest_that_is_whole_and_says_what_it_passed_over(run, tmp_path):
@@ -118,15 +94,6 @@ def test_recover_shows_the_newest_that_is_whole_and_says_what_it_passed_over(run
     assert result.exit_code == 0
     assert f"damaged: {made[2].id[:8]}: " in result.stderr
     assert "shown: #2 is the newest that is whole" in result.stderr
-
-
-def test_recover_of_what_is_whole_says_nothing(run, tmp_path):
-    path = tmp_path / "s.db"
-    with holdfast.open(path, durability="process") as store:
-        store.session("default").save({"step": 1})
-
-    result = run("show", "--recover", "--state", "--store", str(path))
-    assert (result.stdout, result.stderr) == ('{"step": 1}\n', "")
 
 
 @pytest.mark.parametrize(
@@ -181,41 +148,3 @@ def test_a_part_that_is_not_there_is_named_with_its_nearest_keys(run, home, path
     assert "code: path-missing\n" in result.stderr
     near = json.loads(run("show", "--path", path, "--json").stderr)["error"]["candidates"]
     assert near == (["steps"] if "steps?" in hint else [])
-
-
-@pytest.mark.parametrize(
-    ("path", "offered"),
-    [
-        ("notes[-1]", ["values.notes"]),
-        ("count", ["values.count"]),
-        ("plan.x.to do", ["plan.x.first['to do']"]),
-        # In two places, and neither is more likely; deeper down than one level; misspelt.
-        ("twice", []),
-        ("deep", []),
-        ("notse", []),
-        ("valuse", ["values"]),
-    ],
-)
-def test_a_part_one_level_further_down_is_offered(run, home, path, offered):
-    with holdfast.open(place(home)) as store:
-        values = {"notes": [1], "count": 3, "twice": 1, "more": {"deep": 1}}
-        plan = {"x": {"first": {"to do": 1}, "then": [{"to do": 2}]}, "twice": 2}
-        store.session().save({"values": values, "versions": {"notes": 7}, "plan": plan})
-
-    result = run("show", "--path", path, "--json")
-
-    assert result.exit_code == 4
-    error = json.loads(result.stderr)["error"]
-    assert error["candidates"] == offered
-    assert error["hint"].startswith(f"did you mean {offered[0]}?" if offered else "its keys are")
-    assert not offered or run("show", "--path", offered[0]).exit_code == 0
-
-
-def test_many_keys_are_not_all_listed_and_hostile_ones_stay_text(run, home):
-    with holdfast.open(place(home)) as store:
-        store.session().save({**{f"key-{n:03}": n for n in range(40)}, "\x1b[31m": 1})
-
-    result = run("show", "--path", "nothing")
-
-    assert "key-009 and 31 more" in result.stderr
-    assert "\x1b" not in result.stderr

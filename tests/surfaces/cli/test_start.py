@@ -59,22 +59,3 @@ def test_a_hot_command_imports_nothing_heavy(run, home, args):
 
     assert "holdfast.cli" in modules
     assert {name for name in modules if name.split(".")[0] in HEAVY or name in HEAVY} == set()
-
-
-def test_only_the_command_that_runs_is_imported(run, home):
-    run("create", "one")
-    commands = {f"holdfast.cli.{name}" for name in ("init", "create", "list", "show", "demo")}
-
-    assert imported(["list"], home) & commands == {"holdfast.cli.list"}
-    assert imported(["--help"], home) & commands == set()
-    assert imported(["--version"], home) & commands == set()
-
-
-@pytest.mark.parametrize("args", [["--help"], ["--version"], ["list", "--help"], ["demo", "--help"]])
-def test_help_opens_no_store_and_imports_none(home, args):
-    modules = imported(args, home)
-
-    assert {
-        name for name in modules if name.startswith(("holdfast.store", "apsw", "zstandard", "ormsgpack"))
-    } == set()
-    assert list(home.iterdir()) == []

@@ -19,8 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import Opaque
-from holdfast.cli._tagged import tagged_json
-from holdfast.cli._values import json_line
+from holdfast.cli.pretty import tagged_json
 
 
 def as_json(value):
@@ -90,14 +89,6 @@ def test_whole_floats_and_integers_stay_apart_in_the_text():
     assert "".join(tagged_json([1, 1.0, -0.0])).split() == ["[", "1,", "1.0,", "-0.0", "]"]
 
 
-def test_a_number_of_any_length_is_written():
-    huge = 10**10_000
-
-    assert int(as_json(huge)["$value"], 16) == huge
-    assert as_json(-huge)["$value"] == hex(-huge)
-
-
-FINITE = st.floats(allow_nan=False, allow_infinity=False)
 PLAIN = st.recursive(
     st.none()
     | st.booleans()
@@ -113,15 +104,6 @@ def test_plain_json_is_written_as_the_json_it_is(value):
     assert as_json(value) == value
     if all(char.isprintable() for char in json.dumps(value, ensure_ascii=False)):
         assert "".join(tagged_json(value)) == json.dumps(value, ensure_ascii=False, indent=2)
-
-
-@given(PLAIN)
-def test_a_value_in_a_pipe_is_the_same_json_on_one_line(value):
-    line = json_line(value)
-    assert "\n" not in line
-    assert json.loads(line) == value
-    if all(char.isprintable() for char in json.dumps(value, ensure_ascii=False)):
-        assert line == json.dumps(value, ensure_ascii=False)
 
 
 ANY = st.recursive(

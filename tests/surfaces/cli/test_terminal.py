@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.cli._terminal import (
-    age,
+from holdfast.cli.terminal import (
     escape_controls,
     escape_field,
     escape_json,
-    iso,
     pad,
     shorten,
     text_width,
@@ -59,11 +55,6 @@ def test_safe_json_is_the_same_json(value):
     assert json.loads(text) == json.loads(json.dumps(value))
 
 
-def test_ordinary_text_stays_as_it_is():
-    for text in ("plain", "größe", "日本語", "нет", "emoji 🙂", "می‌خواهم", "a\\b"):
-        assert escape_controls(text) == text
-
-
 @given(st.text(st.characters(exclude_categories=["Cs", "Cc"])), st.integers(1, 40))
 def test_a_shortened_text_fits(text, width):
     short = shorten(text, width)
@@ -78,34 +69,3 @@ def test_wide_characters_take_two_columns():
     assert pad("日本", 6) == "日本  "
     assert pad("7", 3, right=True) == "  7"
     assert shorten("日本語", 5) == "日本…"
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0, "now"),
-        (0.9, "now"),
-        (1, "1s ago"),
-        (59, "59s ago"),
-        (60, "1m ago"),
-        (7199, "1h ago"),
-        (86_400 * 6, "6d ago"),
-        (86_400 * 20, "2w ago"),
-        (86_400 * 360, "11mo ago"),
-        (86_400 * 800, "2y ago"),
-        (-90, "in 1m"),
-    ],
-)
-def test_ages_are_short(seconds, text):
-    now = datetime(2026, 11, 15, tzinfo=UTC)
-
-    assert age(now - timedelta(seconds=seconds), now) == text
-    assert len(text) <= 8
-
-
-def test_times_are_utc_and_sort_as_text():
-    whole = datetime(2026, 11, 15, 12, tzinfo=UTC)
-    later = whole + timedelta(microseconds=1)
-
-    assert iso(whole) == "2026-11-15T12:00:00.000000Z"
-    assert iso(whole) < iso(later)

@@ -12,7 +12,7 @@ import pytest
 from tests.surfaces.cli.places import place
 
 import holdfast
-from holdfast.cli import COMMANDS
+from holdfast.cli.app import COMMANDS
 
 README = Path(__file__).resolve().parents[3] / "README.md"
 

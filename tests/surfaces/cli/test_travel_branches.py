@@ -24,20 +24,6 @@ def names(store, session="default"):
     return [each.name for each in store.session(session).branches()]
 
 
-def test_a_fork_is_named_or_numbered_and_nobody_moves(run, store):
-    first, named, again = run("fork"), run("fork", "@-", "risky"), run("fork", "--name", "other")
-
-    assert [result.exit_code for result in (first, named, again)] == [0, 0, 0]
-    assert names(store) == ["main", "main-1", "other", "risky"]
-    assert named.stdout.split("\t")[4] == "risky"
-    assert named.stderr.splitlines() == [
-        "plan: session default; branch risky begins at #1",
-        "still on main: holdfast switch risky goes to it",
-        "Undo: holdfast undo",
-    ]
-    assert store.session(branch="risky").load() == {"n": 1}
-
-
 def test_a_fork_into_another_session_is_undone_there(run, store):
     result = run("fork", "#1", "--session-to", "new one")
 
@@ -79,41 +65,6 @@ def test_the_branch_in_use_is_remembered_by_every_command(run, store):
     assert "branch risky" in run("create", "x").stderr
 
 
-def test_a_switch_is_for_people_of_one_session_and_can_be_undone(run, store):
-    store.session("second").save(1)
-    run("fork", "@", "risky")
-    result = run("switch", "risky")
-
-    assert result.stderr.splitlines()[0] == "plan: session default; from main to risky, which is at #3"
-    assert store.session().branch == "main"
-    assert "branch main" in run("create", "x", "--session", "second").stderr
-    already = run("switch", "risky")
-    assert already.stderr == "plan: session default; already on risky, which is at #3\n"
-    assert json.loads(run("switch", "risky", "--json").stdout)["changed"] is False
-    run("undo")
-    assert "branch main" in run("create", "x").stderr
-
-
-def test_a_branch_in_use_that_is_gone_is_an_error_that_says_where_to_go(run, store):
-    run("fork", "@", "risky")
-    run("switch", "risky")
-    store.session(branch="risky").delete_branch("risky", force=True)
-
-    # Whoever was on it is put on another one.
-    assert "branch main" in run("create", "x").stderr
-
-    store.session("lost").save(1)
-    fork = store.session("lost").fork("@", "aside")
-    fork.switch("aside", remember=True)
-    store.session("origin").save(1)
-    store.session("origin").fork("@", "solo", session="lost")
-    store.session("lost").switch("solo", remember=True)
-    store.session("lost", branch="solo").delete("solo")
-    gone = run("show", "--session", "lost")
-    assert gone.exit_code == 4
-    assert "holdfast switch --session lost NAME goes to one" in gone.stderr
-
-
 def test_branches_are_listed_renamed_and_deleted(run, store):
     run("fork", "@-", "risky")
 
@@ -149,14 +100,6 @@ def test_a_branch_is_deleted_only_when_somebody_says_so(run, store, talk):
     yes = talk(delete, ("[y/N]", "y\n"))
     assert yes.exit_code == 0
     assert names(store) == ["main"]
-
-
-def test_what_cannot_be_deleted_is_not_asked_about(store, talk):
-    del store
-    refused = talk([sys.executable, *PROGRAM[1:], "--color", "never", "branch", "--delete", "main"])
-
-    assert refused.exit_code == 2
-    assert "[y/N]" not in refused.screen
 
 
 def test_a_terminal_shows_branches_with_a_mark(terminal, run, store):

@@ -73,14 +73,6 @@ def test_a_terminal_that_is_not_unicode_gets_the_same_drawing_in_ascii(terminal)
 
 
 @pytest.mark.usefixtures("store")
-def test_all_folds_nothing(terminal):
-    lines = picture(terminal("tree", "--all", NO_COLOR="1").screen).splitlines()
-
-    assert "checkpoints" not in "\n".join(lines)
-    assert sum("ID------" in line for line in lines) == 21
-
-
-@pytest.mark.usefixtures("store")
 def test_the_branch_in_use_stands_first(terminal):
     lines = picture(terminal("tree", "--branch", "main-1", NO_COLOR="1").screen).splitlines()
 
@@ -113,23 +105,6 @@ def test_a_session_that_began_in_another_says_so(terminal, store):
     assert lines[3:] == ["~  from another session"]
 
 
-def test_a_line_that_an_import_cut_off_is_not_said_to_come_from_another_session(terminal, run, home):
-    with holdfast.open("memory:") as source:
-        for n in range(1, 4):
-            source.session().save(n, f"step {n}")
-        for n in (1, 2, 3):
-            source.session().export(f"#{n}", home / f"{n}.json")
-
-    run("import", "3.json")
-    assert picture(terminal("tree", NO_COLOR="1").screen).endswith("\n~  made from one that is not here")
-    run("import", "2.json")
-    lines = picture(terminal("tree", NO_COLOR="1").screen).splitlines()
-    assert [each.strip(" ~│") for each in lines if "made from" in each] == [
-        "made from one that is not here",
-        "made from one that came later",
-    ]
-
-
 @pytest.mark.usefixtures("store")
 def test_a_limit_says_that_there_are_more_and_where_lines_go_on(terminal, run):
     seen = terminal("tree", "--limit", "4", NO_COLOR="1")
@@ -150,28 +125,6 @@ def test_a_limit_says_that_there_are_more_and_where_lines_go_on(terminal, run):
     assert json.loads(run("tree", "--limit", "0", "--json").stdout)["more"] is False
 
 
-def test_a_pipe_gets_a_checkpoint_a_line_with_its_links_and_no_drawing(run, store):
-    result = run("tree")
-
-    rows = [line.split("\t") for line in result.stdout.splitlines()]
-    found = store.find(session="default")
-    heads = {22: "main-1", 20: "main"}
-    assert result.stderr == ""
-    assert rows == [
-        [
-            each.id,
-            each.prev or "",
-            ",".join(each.parents),
-            heads.get(each.seq, ""),
-            "1" if each.seq > 20 else "0",
-            each.message,
-        ]
-        for each in found
-    ]
-    assert rows[2][1] != rows[2][2]  # what was removed is still the parent
-    assert not set(result.stdout) & set("│○├╯─…~\x1b")
-
-
 def test_json_has_the_lineage_and_the_lanes(run, store):
     document = json.loads(run("tree", "--json").stdout)
 
@@ -179,22 +132,6 @@ def test_json_has_the_lineage_and_the_lanes(run, store):
     assert {key: document[key] for key in document if key != "store"} == store.session().tree().to_dict()
     assert [node["lane"] for node in document["nodes"]][:4] == [1, 1, 0, 0]
     assert [node["checkpoint"]["seq"] for node in document["nodes"] if node["fork"]] == [17]
-
-
-def test_hostile_text_can_neither_break_nor_fake_a_row(terminal, run, home):
-    with holdfast.open(place(home)) as store:
-        session = store.session()
-        session.save(1, EVIL)
-        session.save(2, "fine", tags=["○ #7 @"])
-
-    seen = terminal("tree", "--color", "never", width=200)
-
-    lines = seen.screen.splitlines()
-    assert len(lines) == 3
-    assert {char for char in seen.screen if char != "\n" and not char.isprintable()} == set()
-    assert [line[0] for line in lines] == [" ", "@", "○"]
-    assert len(run("tree").stdout.splitlines()) == 2
-    assert [len(line.split("\t")) for line in run("tree").stdout.splitlines()] == [6, 6]
 
 
 def test_nothing_to_draw_is_said_and_what_is_missing_is_an_error(run, home):

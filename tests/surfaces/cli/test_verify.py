@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
-import sys
 
 import pytest
 from tests.surfaces.cli.json_schema import load, problems
@@ -102,42 +100,6 @@ def test_json_is_a_line_each_that_fits_its_schema(run, damaged):
     assert (found[2]["checkpoints"], found[2]["sessions"]) == (6, 2)
 
 
-def test_a_schema_that_takes_anything_would_show_nothing():
-    schema = load("verify.schema.json")
-
-    assert problems({"type": "summary"}, schema) != []
-    assert problems({"type": "other"}, schema) != []
-
-
-def test_a_terminal_gets_each_finding_once_and_then_what_it_comes_to(terminal, damaged):
-    seen = terminal("verify", "--store", ".holdfast", both=True, NO_COLOR="1")
-
-    assert seen.exit_code == 1
-    head, found, empty, summary, after = seen.screen.splitlines()
-    assert re.fullmatch(r"RESULT +WHAT +WHY", head)
-    assert re.match(rf"lost +{damaged[:8]} #2 of session alpha +its state cannot be read: ", found)
-    assert empty == ""
-    assert re.fullmatch(r"checked 6 checkpoints of 2 sessions, \d+ chunks: 5 fine, 1 lost", summary)
-    assert after == (
-        "next: holdfast repair --store .holdfast --dry-run shows what a repair keeps and what it leaves out"
-    )
-
-
-def test_many_that_one_page_keeps_from_being_read_are_one_line(terminal, run, path):
-    flip(path / "store.db", 300)
-
-    seen = terminal("verify", both=True, width=200, NO_COLOR="1")
-
-    assert re.search(r"^damaged +page 1 of ", seen.screen, re.MULTILINE)
-    for name in ("alpha", "beta"):
-        assert (
-            len(re.findall(rf"^repairable +3 checkpoints of session {name} ", seen.screen, re.MULTILINE)) == 1
-        )
-    assert "0 fine, 0 lost, 6 that a repair brings back, 1 other thing damaged" in seen.screen
-    rows = [line.split("\t") for line in run("verify").stdout.splitlines()]
-    assert {row[4] for row in rows if row[0] == "damaged"} == {"repairable"}
-
-
 def test_rows_that_cannot_be_read_count_as_checked(run, home, path):
     for name in ("alpha", "beta"):
         with holdfast.open(path) as store:
@@ -149,19 +111,6 @@ def test_rows_that_cannot_be_read_count_as_checked(run, home, path):
     assert sum(row[0] == "damaged" for row in rows) == 2
     assert rows[-1][5].startswith("checked 6 checkpoints of 2 sessions")
     assert ": 4 fine, 2 lost" in rows[-1][5]
-
-
-@on_sqlite
-def test_where_no_repair_can_help_none_is_promised(run, path):
-    flip(path / "store.db", 0)
-
-    result = run("verify")
-
-    assert result.exit_code == 1
-    assert "\tunreachable\t" in result.stdout
-    assert "6 unreachable" in result.stdout
-    assert "repair" not in result.stderr
-    assert "from a backup" in result.stderr
 
 
 def test_the_operation_log_and_rows_are_looked_at_too(run, home, path):
@@ -200,14 +149,3 @@ def test_what_cannot_be_meant_is_said(run, words, exit_code, said):
 
     assert result.exit_code == exit_code
     assert said in result.stderr
-
-
-@pytest.mark.usefixtures("path")
-def test_a_terminal_sees_progress_unless_it_was_refused(talk):
-    program = "from holdfast.cli import _progress, main; _progress.FIRST = 0; main()"
-    shown = talk([sys.executable, "-c", program, "verify"])
-    quiet = talk([sys.executable, "-c", program, "--no-progress", "verify"])
-
-    assert "checking" in shown.screen
-    assert "checking" not in quiet.screen
-    assert shown.exit_code == quiet.exit_code == 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
 import time
@@ -148,33 +147,6 @@ def test_a_session_that_is_not_there_yet_is_waited_for(run):
     assert result.stderr == "there is no session later yet: waiting for its first checkpoint\n"
 
 
-def test_on_a_terminal_a_line_fits_and_has_the_time_of_day(terminal, store):
-    store.session("research").save({}, "long " * 60, tags=["verified"])
-    seen = terminal("watch", "--after", "#1", "--timeout", "0", width=90, NO_COLOR="1")
-    (line,) = seen.screen.splitlines()
-
-    assert re.match(
-        r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  [0-9a-f]{8}  #1  research          verified  long ", line
-    )
-    assert len(line) == 90
-    assert line.endswith("…")
-    assert "\x1b[33m" in terminal("watch", "--after", "#1", "--timeout", "0").screen
-    utc = terminal("watch", "--after", "#1", "--timeout", "0", "--time", "iso", NO_COLOR="1").screen
-    assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ  ", utc)
-
-
-def test_hostile_text_is_harmless(terminal, run, store):
-    evil = "\x1b]0;owned\x07\x1b[2J\x9b31m\r\nid\t1\tfake\u202e\u2028\x08"
-    store.session().save({}, evil)
-    words = ["watch", "--after", "#1", "--timeout", "0"]
-    seen = terminal(*words, "--color", "never", both=True)
-
-    assert {char for char in seen.screen if char not in "\n\t" and not char.isprintable()} == set()
-    assert len(seen.screen.splitlines()) == 1
-    assert len(run(*words).stdout.splitlines()) == 1
-    assert len(run(*words).stdout.split("\t")) == 10
-
-
 @pytest.mark.usefixtures("store")
 @pytest.mark.parametrize(
     ("words", "exit_code", "said"),
@@ -243,46 +215,3 @@ def test_since_takes_times_besides_a_ref(run, words, wanted):
     assert result.exit_code == 0, result.stderr
     assert [line.split("\t")[9] for line in result.stdout.splitlines()] == wanted
     assert ("since: " in result.stderr) == ("#1" not in words)
-
-
-@pytest.mark.usefixtures("store")
-def test_what_is_neither_a_time_nor_a_ref_names_both(run):
-    for word, code in (("soonish", 4), ("not a ref", 2)):
-        result = run("watch", "--since", word, "--timeout", "0")
-        assert result.exit_code == code
-        assert "a time is written 30m, 1h, 2d, '2 hours ago' or 2026-11-15" in result.stderr
-    assert run("watch", "--since", "1h", "--after", "@").exit_code == 2
-
-
-def test_what_comes_later_follows_what_was_saved_since(home, store):
-    with subprocess.Popen(
-        [*PROGRAM, "watch", "--since", "1h", "--timeout", "60"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=home,
-    ) as child:
-        assert child.stdout is not None
-        first = child.stdout.readline()
-        store.session().save({"n": 1}, "later")
-        second = child.stdout.readline()
-        child.terminate()
-
-    assert (first.split("\t")[9], second.split("\t")[9]) == ("before\n", "later\n")
-
-
-@pytest.mark.usefixtures("store")
-@pytest.mark.parametrize("word", ["1x", "soonish", "not a ref"])
-def test_what_could_have_been_either_is_called_neither(run, word):
-    result = run("watch", "--since", word, "--timeout", "0")
-
-    assert f"error: --since: {word!r} is neither a time nor a ref: " in result.stderr
-
-
-@pytest.mark.usefixtures("store")
-@pytest.mark.parametrize("words", [["--since", "#99"], ["--since", "tag:none"], ["--after", "1x"]])
-def test_what_can_only_be_a_ref_is_taken_for_one(run, words):
-    result = run("watch", *words, "--timeout", "0")
-
-    assert result.exit_code == 4
-    assert "neither" not in result.stderr

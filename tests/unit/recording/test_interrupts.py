@@ -139,28 +139,6 @@ def test_a_signal_saves_at_the_next_step_and_ends_the_program(run, number):
     assert value >= 3
 
 
-def test_it_can_be_caught_and_says_what_was_saved(run):
-    program = run(
-        """
-        with opened() as store:
-            recorder = Recorder(store.session("s")).connect("part", part)
-            try:
-                with recorder.interrupts():
-                    say("going")
-                    while True:
-                        recorder.beat()
-                        time.sleep(0.001)
-            except Interrupted as end:
-                say("ended", end.signal, end.checkpoint.status, end.code)
-        """
-    )
-    program.until("going")
-    program.send(signal.SIGTERM)
-
-    assert program.until("ended") == "ended 15 interrupted 143"
-    assert program.end()[0] == 0
-
-
 def test_a_signal_during_a_save_lets_it_finish_and_saves_once_more(run):
     program = run(
         """
@@ -186,32 +164,6 @@ def test_a_signal_during_a_save_lets_it_finish_and_saves_once_more(run):
     assert program.log() == [("interrupted", "auto:interrupt", 1), ("running", "auto:step", 0)]
 
 
-def test_a_deadline_that_passes_during_a_save_stops_at_once(run):
-    program = run(
-        """
-        class Stuck(Part):
-            def snapshot(self):
-                say("saving")
-                time.sleep(100)
-
-        with opened() as store:
-            recorder = Recorder(store.session("s")).connect("part", Stuck())
-            try:
-                with recorder.interrupts(0.2):
-                    recorder.save()
-            except Interrupted as end:
-                say("ended", end.checkpoint)
-                raise
-        """
-    )
-    program.until("saving")
-    program.send(signal.SIGTERM)
-
-    assert program.until("ended") == "ended None"
-    assert program.end()[0] == 143
-    assert program.log() == []
-
-
 def test_a_step_that_takes_too_long_is_saved_where_it_is(run):
     program = run(LOOP.format(deadline=0.2, body="time.sleep(100 if part.value == 4 else 0)"))
     program.until("going")
@@ -219,32 +171,6 @@ def test_a_step_that_takes_too_long_is_saved_where_it_is(run):
 
     assert program.end() == (143, [])
     assert program.log() == [("interrupted", "auto:interrupt", 4)]
-
-
-def test_a_deadline_that_passes_inside_of_another_save_saves_both(run):
-    program = run(
-        """
-        import os
-        with opened() as store:
-            recorder = Recorder(store.session("s")).connect("part", part)
-            other, state = store.session("other"), {str(n): os.urandom(2000).hex() for n in range(200)}
-            with recorder.interrupts(0.2):
-                while True:
-                    part.value = state["n"] = part.value + 1
-                    other.save(state)
-                    if part.value == 1:
-                        # Only now: there is something to load, however soon the deadline passes.
-                        say("going")
-        """
-    )
-    program.until("going")
-    program.send(signal.SIGTERM)
-
-    assert program.end() == (143, [])
-    ((status, _, value),) = program.log()
-    assert status == "interrupted"
-    with holdfast.open(program.path, durability="process") as store:
-        assert value - store.session("other").load()["n"] in (0, 1)
 
 
 @pytest.mark.parametrize("does", ["time.sleep(100)", "recorder.resume()"])
@@ -311,102 +237,6 @@ def test_a_second_signal_stops_at_once(run):
     assert program.log() == []
 
 
-def test_a_second_signal_goes_to_the_handler_that_the_application_had(run):
-    program = run(
-        """
-        def own(number, frame):
-            say("own", number)
-            sys.exit(7)
-
-        signal.signal(signal.SIGTERM, own)
-        with opened() as store:
-            recorder = Recorder(store.session("s")).connect("part", part)
-            recorder._wakers += (asked,)
-            with recorder.interrupts(1000):
-                say("going")
-                stay()
-        """
-    )
-    program.until("going")
-    program.send(signal.SIGTERM)
-    program.until("asked")
-    program.send(signal.SIGTERM)
-
-    assert program.until("own") == "own 15"
-    assert program.end()[0] == 7
-
-
-def test_a_block_that_ends_by_itself_after_the_signal_saves_and_ends_the_program(run):
-    program = run(
-        """
-        with opened() as store:
-            recorder = Recorder(store.session("s")).connect("part", part)
-            with recorder.interrupts(1000):
-                say("going")
-                while recorder._stop is None:
-                    time.sleep(0.001)
-                part.value = 5
-        """
-    )
-    program.until("going")
-    program.send(signal.SIGINT)
-
-    assert program.end()[0] == 130
-    assert program.log() == [("interrupted", "auto:interrupt", 5)]
-
-
-def test_a_recorder_in_another_thread_is_stopped_by_the_main_threads_signal(run):
-    program = run(
-        """
-        with opened() as store:
-            recorder = Recorder(store.session("s")).connect("part", part)
-
-            def work():
-                try:
-                    for part.value in range(10**9):
-                        recorder.step(part.value)
-                        recorder.sleep(1000 if part.value == 3 else 0)
-                        if part.value == 2:
-                            say("going")
-                except Interrupted as end:
-                    say("worker ended", end.checkpoint.status)
-
-            with recorder.interrupts(1000):
-                worker = threading.Thread(target=work)
-                worker.start()
-                worker.join()
-        """
-    )
-    program.until("going")
-    program.send(signal.SIGTERM)
-
-    assert program.until("worker ended") == "worker ended interrupted"
-    assert program.end()[0] == 143
-    assert program.log() == [("interrupted", "auto:interrupt", 3)]
-
-
-def test_two_recorders_are_both_saved(run):
-    program = run(
-        """
-        with opened() as store:
-            one = Recorder(store.session("s")).connect("part", part)
-            two = Recorder(store.session("t")).connect("part", part)
-            with one.interrupts(1000), two.interrupts(1000):
-                say("going")
-                while True:
-                    one.tick()
-                    two.tick()
-                    time.sleep(0.001)
-        """
-    )
-    program.until("going")
-    program.send(signal.SIGTERM)
-
-    assert program.end()[0] == 143
-    with holdfast.open(program.path, durability="process") as store:
-        assert [store.session(name).checkpoint().status for name in "st"] == ["interrupted"] * 2
-
-
 ASYNC = """
 async def main():
     async with aopened() as store:
@@ -435,17 +265,6 @@ def test_on_a_loop_a_signal_saves_at_the_next_step(run, number):
     assert value >= 3
 
 
-def test_on_a_loop_the_sleep_of_a_recorder_ends_at_once(run):
-    program = run(
-        ASYNC.format(deadline=1000, body="await recorder.sleep(1000 if part.value == 4 else 0.001)")
-    )
-    program.until("going")
-    program.send(signal.SIGTERM)
-
-    assert program.end() == (143, [])
-    assert program.log() == [("interrupted", "auto:interrupt", 4)]
-
-
 def test_on_a_loop_a_step_that_takes_too_long_is_cancelled_and_saved(run):
     # The time for the step is over soon; what is left for the last save is long on any machine.
     soon = "from holdfast.recording import async_interrupts\nasync_interrupts.FOR_STEPS = 0.002\n"
@@ -456,51 +275,3 @@ def test_on_a_loop_a_step_that_takes_too_long_is_cancelled_and_saved(run):
 
     assert program.end() == (143, [])
     assert program.log() == [("interrupted", "auto:interrupt", 4)]
-
-
-def test_on_a_loop_that_is_stuck_a_second_signal_stops_at_once(run):
-    program = run(
-        ASYNC.format(
-            deadline=1000,
-            body="""
-                if part.value == 4:
-                    recorder._wakers += (asked,)
-                    say("stuck")
-                    stay()
-            """.strip(),
-        )
-    )
-    program.until("stuck")
-    program.send(signal.SIGTERM)
-    program.until("asked")
-    program.send(signal.SIGTERM)
-
-    assert program.end()[0] == -signal.SIGTERM
-
-
-def test_on_a_loop_a_signal_during_a_save_lets_it_finish(run):
-    program = run(
-        """
-        async def main():
-            async with aopened() as store:
-                recorder = AsyncRecorder(store.session("s"), trigger=every(steps=1)).connect("part", part)
-                write = recorder._write
-                def slow(capture):
-                    say("saving")
-                    until_asked(recorder)
-                    # The loop has time for whatever it does about it.
-                    time.sleep(0.3)
-                    return write(capture)
-                recorder._write = slow
-                async with recorder.interrupts(30):
-                    for part.value in range(100):
-                        await recorder.step(part.value)
-
-        asyncio.run(main())
-        """
-    )
-    program.until("saving")
-    program.send(signal.SIGTERM)
-
-    assert program.end()[0] == 143
-    assert program.log() == [("interrupted", "auto:interrupt", 1), ("running", "auto:step", 0)]

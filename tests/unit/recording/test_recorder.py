@@ -16,12 +16,10 @@ from holdfast import (
     Keep,
     NotFoundError,
     Recorder,
-    StateError,
     attributes,
     every,
     functions,
 )
-from holdfast.errors import ErrorCode
 from holdfast.testing.faults import Fault, FaultyBackend, disk_full, failing
 
 
@@ -223,18 +221,6 @@ def test_a_type_that_no_longer_fits_stops_no_other_source_and_is_kept(store, pla
         assert again.session("s").load()["mood"].n == 3
 
 
-def test_a_source_that_an_old_checkpoint_does_not_have_is_left_alone_and_named(store):
-    recorder_of(store, a=Part(1)).save()
-    new = Part("as it was")
-
-    report = recorder_of(store, a=Part(), new=new).resume()
-
-    assert new.value == "as it was"
-    assert report.sources["new"].outcome == "missing"
-    assert not report.complete
-    assert "missing: new" in str(report)
-
-
 def test_what_nobody_asks_for_is_named_and_left_out_of_the_next_save(store):
     recorder_of(store, a=Part(1), b=Part(2)).save()
 
@@ -284,23 +270,6 @@ def test_a_source_that_cannot_take_its_state_is_carried_forward_until_it_is_back
     assert store.session("s").load()["a"] == {"value": 9}
 
 
-def test_the_application_can_bring_a_source_back_itself(store):
-    recorder_of(store, a=Part(1)).save()
-    part = Part("fresh")
-    part.broken = True
-    recorder = recorder_of(store, a=part, b=Part(2))
-    recorder.resume()
-    part.broken = False
-
-    part.restore(dict(recorder.carried["a"]))
-    recorder.release("a")
-    part.value += 1
-    recorder.save()
-
-    assert recorder.carried == {}
-    assert store.session("s").load()["a"] == {"value": 2}
-
-
 def test_a_snapshot_that_fails_is_replaced_by_what_was_stored_last(store):
     a, b = Part(1), Part(1)
     recorder = recorder_of(store, a=a, b=b)
@@ -323,37 +292,6 @@ def test_a_snapshot_that_fails_is_replaced_by_what_was_stored_last(store):
     assert store.session("s").load()["a"] == {"value": 4}
 
 
-def test_a_snapshot_that_fails_before_anything_is_stored_is_left_out(store):
-    a = Part(1)
-    a.broken = True
-
-    saved = recorder_of(store, a=a, b=Part(2)).save()
-
-    assert store.session("s").load() == {"b": {"value": 2}}
-    assert saved.metadata == {"failed_sources": ["a"]}
-
-
-def test_when_all_fail_nothing_is_saved(store):
-    a = Part(1)
-    recorder = recorder_of(store, a=a)
-    told = collected(recorder, "checkpoint.failed")
-    recorder.save()
-    a.broken = True
-
-    with pytest.raises(StateError) as failure:
-        recorder.save()
-
-    assert failure.value.code is ErrorCode.SOURCES_FAILED
-    assert len(store.session("s").log()) == 1
-    assert [each.code for each in told()] == ["sources-failed"]
-
-
-def test_a_value_that_cannot_be_saved_is_an_error_that_names_its_place(store):
-    with pytest.raises(InvalidInputError, match="'a'"):
-        recorder_of(store, a=Part(object())).save()
-    assert store.session("s").log() == []
-
-
 def test_an_absent_source_is_carried_forward_and_gets_its_state_when_it_comes(store):
     recorder_of(store, affect=Part(1), b=Part(2)).save()
 
@@ -370,30 +308,6 @@ def test_an_absent_source_is_carried_forward_and_gets_its_state_when_it_comes(st
     affect.value = 5
     assert "failed_sources" not in recorder.save().metadata
     assert store.session("s").load()["affect"] == {"value": 5}
-
-
-def test_an_absent_source_is_carried_forward_without_a_resume_too(store):
-    recorder_of(store, affect=Part(1), b=Part(2)).save()
-
-    recorder = recorder_of(store, affect=None, b=Part(3))
-    recorder.save()
-    recorder.save()
-
-    assert store.session("s").load() == {"affect": {"value": 1}, "b": {"value": 3}}
-
-
-def test_a_source_that_comes_back_and_does_not_take_its_state_stays_carried(store):
-    recorder_of(store, affect=Part(1), b=Part(2)).save()
-    recorder = recorder_of(store, affect=None, b=Part())
-    recorder.resume()
-    affect = Part("fresh")
-    affect.broken = True
-
-    recorder.connect("affect", affect)
-    affect.broken = False
-
-    assert recorder.save().metadata["failed_sources"] == ["affect"]
-    assert store.session("s").load()["affect"] == {"value": 1}
 
 
 def test_a_conflict_forks_and_the_recorder_goes_on_there(store):
@@ -450,18 +364,6 @@ def test_saves_and_resumes_are_told_on_the_bus(store):
     assert dict(restored.sources) == {"a": "restored"}
 
 
-def test_what_the_application_emits_reaches_its_subscribers(store):
-    recorder = recorder_of(store, a=Part(1))
-    told = collected(recorder, "tool.*")
-
-    recorder.emit("tool.completed", tool="search", hits=3)
-
-    assert told()[0].data == {"tool": "search", "hits": 3}
-    assert told()[0].session == "s"
-    with pytest.raises(InvalidInputError):
-        recorder.emit(told()[0], more=1)
-
-
 def test_a_save_that_fails_is_told_and_reaches_the_caller():
     backend = FaultyBackend(
         holdfast.open("memory:")._backend, [Fault("commit", nth=1, before=failing(disk_full()))]
@@ -498,18 +400,6 @@ def test_retention_is_the_sessions(store):
         recorder.save()
 
     assert len(store.session("s").log()) == 3
-
-
-def test_what_the_last_save_left_may_have_been_removed_meanwhile(store):
-    part = Part(["long enough to be kept apart " * 10] * 500)
-    recorder = recorder_of(store, a=part)
-    recorder.save()
-    store.forget(session="s")
-    part.value.append("more")
-
-    recorder.save()
-
-    assert store.session("s").load()["a"]["value"][-1] == "more"
 
 
 def test_names_are_taken_once_and_sources_are_there(store):
@@ -551,25 +441,3 @@ def test_a_model_and_attributes_are_sources_too(store):
 
     assert report.complete
     assert (agent.mood, goals) == (1, Goals(["x"]))
-
-
-def test_the_report_is_plain_data(store):
-    recorder_of(store, a=Part(1)).save("before the risky part")
-
-    report = recorder_of(store, a=Part(), b=Part()).resume()
-
-    record = report.to_dict()
-    assert record["checkpoint"]["message"] == "before the risky part"
-    assert record["sources"]["b"] == {"outcome": "missing", "message": ""}
-    assert record["complete"] is False
-    assert report.age_seconds >= 0
-
-
-def test_resumes_are_counted(store):
-    recorder = recorder_of(store, a=Part(1))
-    recorder.step(7)
-    recorder.save()
-    recorder.resume()
-
-    numbers = store.metrics()
-    assert (numbers.checkpoint_resume_count, numbers.steps_recovered) == (1, 7)

@@ -112,22 +112,6 @@ async def test_a_task_that_changes_the_state_while_it_is_written_does_not_show()
 
 
 @in_loop
-async def test_the_call_itself_captures_before_anything_is_awaited():
-    async with holdfast.aopen("memory:") as store:
-        part = Part([1])
-        recorder = AsyncRecorder(store.session("s"), trigger=every(steps=1)).connect("part", part)
-
-        saving, stepping = recorder.save(), recorder.step(3)
-        part.value.append("later")
-        saved, stepped = await saving, await stepping
-
-        assert stepped is not None
-        for each in (saved, stepped):
-            assert await store.session("s").load(each) == {"part": {"value": [1]}}
-        assert (saved.seq, stepped.seq) == (1, 2)
-
-
-@in_loop
 async def test_no_task_gets_to_run_between_two_snapshots():
     async with holdfast.aopen("memory:") as store:
         shared = {"n": 0}
@@ -197,25 +181,6 @@ async def test_cancelling_while_it_is_written_loses_no_bookkeeping():
 
 
 @in_loop
-async def test_a_save_whose_task_is_gone_counts_as_saved_when_it_is_written():
-    store, gate = gated()
-    recorder = AsyncRecorder(store.session("s"), trigger=every(steps=5)).connect("part", Part(1))
-    saving = asyncio.ensure_future(recorder.step(5))
-    await reached(gate)
-
-    saving.cancel()
-    await asyncio.wait({saving})
-    assert await recorder.step(6) is None
-    gate.open.set()
-    while recorder._saving:  # noqa: ASYNC110 - nobody is told when a worker is done that nobody waits for
-        await asyncio.sleep(0.001)
-
-    assert recorder.last is not None
-    assert (recorder.last.seq, recorder.last.step) == (1, 5)
-    assert await recorder.step(7) is None
-
-
-@in_loop
 async def test_cancelling_before_it_is_its_turn_loses_no_save():
     store, gate = gated()
     recorder = AsyncRecorder(store.session("s"), trigger=every(steps=5)).connect("part", Part(1))
@@ -235,110 +200,6 @@ async def test_cancelling_before_it_is_its_turn_loses_no_save():
 
 
 @in_loop
-async def test_a_task_that_is_cancelled_before_it_began_loses_no_save():
-    async with holdfast.aopen("memory:") as store:
-        recorder = AsyncRecorder(store.session("s"), trigger=every(beats=2)).connect("part", Part(1))
-        await recorder.beat()
-        never = asyncio.create_task(recorder.beat())
-        never.cancel()
-        await asyncio.wait({never})
-        assert never.cancelled()
-
-        assert [await recorder.beat() is None for _ in range(2)] == [True, False]
-
-        assert [each.metadata["beats"] for each in await store.session("s").log()] == [4, 2]
-        assert recorder._saving == 0
-
-
-def test_what_a_loop_that_ends_did_not_write_is_due_again():
-    store, gate = gated()
-    recorder = AsyncRecorder(store.session("s"), trigger=every(steps=5)).connect("part", Part(1))
-
-    async def main():
-        # Cancelled by the end of the loop, before its task had a turn.
-        never = recorder.step(5)
-        never.close()
-
-    asyncio.run(main())
-    gate.open.set()
-
-    assert recorder._saving == 0
-    saved = asyncio.run(recorder.step(6))
-    assert saved is not None
-    assert saved.trigger == "auto:step"
-
-
-@in_loop
-async def test_a_source_that_fails_while_a_save_is_under_way_is_saved_as_in_that_one():
-    class Failing(Part):
-        def snapshot(self):
-            if self.value == "fail":
-                raise OSError("gone")
-            return super().snapshot()
-
-    store, gate = gated()
-    failing_part = Failing(1)
-    recorder = AsyncRecorder(store.session("s")).connect("a", failing_part).connect("b", Part())
-    gate.open.set()
-    await recorder.save()
-    gate.open.clear()
-    gate.reached.clear()
-    failing_part.value = 2
-    second = asyncio.ensure_future(recorder.save())
-    await reached(gate)
-
-    failing_part.value = "fail"
-    third = asyncio.ensure_future(recorder.save())
-    failing_part.value = 3
-    fourth = asyncio.ensure_future(recorder.save())
-    failing_part.value = "fail"
-    fifth = asyncio.ensure_future(recorder.save())
-    gate.open.set()
-
-    saved = [await each for each in (second, third, fourth, fifth)]
-    states = [(await store.session("s").load(each))["a"]["value"] for each in saved]
-    assert states == [2, 2, 3, 3]
-
-
-@in_loop
-async def test_a_source_that_comes_late_and_has_to_be_awaited_is_brought_back():
-    async with holdfast.aopen("memory:") as store:
-        first = AsyncRecorder(store.session("s")).connect("part", Part(1)).connect("slow", SlowPart(42))
-        await first.save()
-        recorder = AsyncRecorder(store.session("s"))
-        recorder.connect("part", Part()).connect("slow", None, optional=True)
-        await recorder.resume()
-
-        slow = SlowPart(0)
-        recorder.connect("slow", slow)
-        assert recorder.carried == {"slow": {"value": 42}}
-        recorder.disconnect("slow").connect("slow", slow)
-        assert await recorder.bring_back("slow")
-
-        assert (slow.value, recorder.carried) == (42, {})
-        slow.value = 43
-        await recorder.save()
-        assert (await store.session("s").load())["slow"] == {"value": 43}
-        with pytest.raises(InvalidInputError, match="nothing to give back"):
-            await recorder.bring_back("slow")
-
-
-@in_loop
-async def test_giving_up_does_not_hold_the_loop_while_another_save_is_written():
-    store, gate = gated()
-    recorder = AsyncRecorder(store.session("s")).connect("part", Part(1))
-    saving = asyncio.ensure_future(recorder.save())
-    await reached(gate)
-
-    saving.cancel()
-    await asyncio.wait({saving})
-
-    # Only now is the writer let go: the loop came this far without it.
-    gate.open.set()
-    assert (await recorder.save()).seq == 2
-
-
-@in_loop
 async def test_what_could_not_be_saved_stays_due():
     backend = FaultyBackend(MemoryBackend(), [Fault("commit", nth=1, before=failing(disk_full()))])
     recorder = AsyncRecorder(AsyncStore(backend).session("s"), trigger=every(steps=5)).connect(
@@ -350,20 +211,6 @@ async def test_what_could_not_be_saved_stays_due():
 
     assert await recorder.step(6) is not None
     assert await recorder.step(7) is None
-
-
-@in_loop
-async def test_what_the_last_save_left_may_have_been_removed_meanwhile():
-    async with holdfast.aopen("memory:") as store:
-        part = Part(["long enough to be kept apart " * 10] * 500)
-        recorder = AsyncRecorder(store.session("s")).connect("part", part)
-        await recorder.save()
-        await store.forget(session="s")
-        part.value.append("more")
-
-        await recorder.save()
-
-        assert (await store.session("s").load())["part"]["value"][-1] == "more"
 
 
 @in_loop
@@ -423,17 +270,6 @@ async def test_a_conflict_forks_and_the_recorder_goes_on_there():
         assert recorder.session.branch == "main-1"
 
 
-@in_loop
-async def test_without_a_checkpoint_there_is_nothing_to_resume():
-    async with holdfast.aopen("memory:") as store:
-        assert await AsyncRecorder(store.session("s")).connect("a", Part()).resume() is None
-
-
-def test_a_plain_recorder_refuses_what_has_to_be_awaited():
-    with holdfast.open("memory:") as store, pytest.raises(InvalidInputError, match="coroutine"):
-        Recorder(store.session("s")).connect("slow", SlowPart())
-
-
 @pytest.mark.parametrize(
     ("kind", "store", "said"),
     [(AsyncRecorder, holdfast.Store, "AsyncSession"), (Recorder, AsyncStore, "saves into a Session")],
@@ -442,22 +278,6 @@ def test_each_kind_of_recorder_takes_its_kind_of_session(kind, store, said):
     session = store(MemoryBackend()).session("s")
     with pytest.raises(InvalidInputError, match=said):
         kind(session)
-
-
-def test_a_plain_restore_that_gives_an_awaitable_is_a_failure_and_no_silence():
-    class Sly(Part):
-        def restore(self, value):
-            async def later():
-                self.value = value["value"]
-
-            return later()
-
-    with holdfast.open("memory:") as store:
-        recorder = Recorder(store.session("s")).connect("sly", Sly(1))
-        recorder.save()
-        report = recorder.resume()
-    assert report is not None
-    assert "await" in report.sources["sly"].message
 
 
 def test_it_has_the_same_methods_with_the_same_parameters_as_a_recorder():

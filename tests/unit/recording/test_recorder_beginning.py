@@ -82,17 +82,6 @@ def test_one_that_has_saved_has_last_words_without_a_resume(store):
     assert end.value.checkpoint.seq == 3
 
 
-def test_one_that_has_resumed_has_last_words(store):
-    recorder = blank(store)
-    recorder.resume()
-    recorder.interrupt()
-
-    with pytest.raises(Interrupted) as end:
-        recorder.tick()
-
-    assert store.session("s").load(end.value.checkpoint) == GOOD
-
-
 def test_a_read_that_fails_leaves_the_recorder_as_it_was():
     inner = MemoryBackend()
     holdfast.Store(inner).session("s").save(GOOD)
@@ -106,22 +95,6 @@ def test_a_read_that_fails_leaves_the_recorder_as_it_was():
     with pytest.raises(NotFoundError):
         recorder.resume("nowhere")
     assert recorder.save().seq == 3
-
-
-def test_a_resume_that_finds_nothing_after_one_that_was_broken_off_is_a_beginning(store):
-    class Stopping(Part):
-        def restore(self, value):
-            raise KeyboardInterrupt
-
-    recorder = Recorder(store.session("s")).connect("part", Stopping())
-    with pytest.raises(KeyboardInterrupt):
-        recorder.resume()
-    with pytest.raises(StateError, match="only some"):
-        recorder.save()
-    store.session("s").clear(force=True)
-
-    assert recorder.resume() is None
-    assert recorder.save() is not None
 
 
 def slow_store(reading, go_on):

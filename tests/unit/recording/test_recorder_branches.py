@@ -55,12 +55,6 @@ def test_after_a_fork_the_next_start_goes_on_there(store):
     assert again.step().branch == "main-1"
 
 
-def test_a_plain_session_is_on_main_as_ever(store):
-    forked(store)
-    assert store.session("s").branch == "main"
-    assert store.session("s").load() == {"by": "hand"}
-
-
 def test_the_fork_and_the_switch_are_one_commit():
     commits = []
     backend = FaultyBackend(MemoryBackend())
@@ -113,39 +107,6 @@ def test_a_fork_that_nobody_wanted_is_told_and_counted(store):
     assert store.metrics().checkpoint_conflict_count == 1
 
 
-def test_people_who_went_elsewhere_stay_there(store):
-    recorder, _ = started(store)
-    recorder.step(0)
-    store.session("s").fork("@", "idea")
-    store.session("s").switch("idea", remember=True)
-    store.session("s").save({"by": "hand"})
-
-    assert recorder.step(1).branch == "main-1"
-
-    assert store.current_branch("s") == "idea"
-
-
-def test_a_session_that_names_a_branch_is_taken_at_its_word(store):
-    idea = store.session("s")
-    idea.save({"by": "hand"})
-    idea.fork("@", "idea")
-    recorder, _ = started(store)
-    recorder.step(0)
-    store.session("s").save({"by": "hand"})
-    recorder.step(1)
-    store.session("s").delete_branch("main", force=True)
-    assert store.current_branch("s") == "main-1"
-
-    recorder, _ = started(store, branch="idea")
-    report = recorder.resume()
-
-    assert recorder.session.branch == "idea"
-    assert report.unclaimed == ("by",)
-    assert report.newer_branches == ("main-1",)
-    assert "newer, and elsewhere: main-1" in str(report)
-    assert report.to_dict()["newer_branches"] == ["main-1"]
-
-
 def test_a_recorder_that_has_begun_stays_where_it_is(store):
     recorder, _ = started(store)
     recorder.step(0)
@@ -155,17 +116,6 @@ def test_a_recorder_that_has_begun_stays_where_it_is(store):
     recorder.resume()
 
     assert recorder.session.branch == "main"
-
-
-def test_a_fork_of_a_plain_session_takes_nobody_along(store):
-    one, two = store.session("s"), store.session("s")
-    one.save(1)
-    two.load()
-    one.save(2)
-
-    assert two.save(3, on_conflict="fork").branch == "main-1"
-
-    assert store.current_branch("s") == "main"
 
 
 def test_on_a_loop_it_is_the_same():

@@ -9,7 +9,6 @@ import pytest
 
 import holdfast
 from holdfast import Recorder, Store
-from holdfast.recording import counting
 
 
 class Part:
@@ -74,30 +73,6 @@ def test_a_restore_has_the_counters_of_what_it_restores(store: Store) -> None:
     assert report.counted_on == session.log()[3].id
 
 
-def test_a_restore_of_a_restore_counts_on(store: Store) -> None:
-    lived(store, 3, 7)
-    session = store.session("s")
-    again = session.restore("#1")
-    session.save({"part": {"value": "other"}})
-    session.restore(again)
-
-    recorder, _ = resumed(store)
-
-    assert (recorder.steps, recorder.beats) == (3, 1)
-
-
-def test_a_restore_says_which_of_two_equal_states_it_means(store: Store) -> None:
-    recorder = Recorder(store.session("s")).connect("part", Part("the same"))
-    for step in (3, 7):
-        recorder.step(step)
-        recorder.beat()
-        recorder.save()
-    recorder.step(9)
-    store.session("s").restore("#1")
-
-    assert resumed(store)[0].beats == 1
-
-
 def test_a_fork_into_another_session_counts_on(store: Store) -> None:
     lived(store, 3, 7)
     store.session("s").fork("@", session="other")
@@ -105,17 +80,6 @@ def test_a_fork_into_another_session_counts_on(store: Store) -> None:
     recorder, _ = resumed(store, "other")
 
     assert (recorder.steps, recorder.beats) == (7, 2)
-
-
-def test_a_note_on_a_restore_counts_on(store: Store) -> None:
-    lived(store, 3, 7)
-    session = store.session("s")
-    session.restore("#1")
-    session.save(session.load(), "note")
-
-    recorder, _ = resumed(store)
-
-    assert (recorder.steps, recorder.beats) == (3, 1)
 
 
 def test_another_state_begins_at_0_and_the_report_says_so(store: Store) -> None:
@@ -126,22 +90,3 @@ def test_another_state_begins_at_0_and_the_report_says_so(store: Store) -> None:
 
     assert (recorder.next_step, recorder.beats, report.counted_on) == (0, 0, None)
     assert "counting begins at 0" in str(report)
-
-
-def test_the_walk_is_bounded(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counting, "_FARTHEST", 2)
-    lived(store, 3)
-    session = store.session("s")
-    for n in range(2):
-        session.save(session.load(), f"note {n}")
-    assert resumed(store)[0].steps == 3
-    session.save(session.load(), "one too many")
-    assert resumed(store)[0].steps is None
-
-
-def test_metadata_that_only_looks_like_a_restore_harms_nothing(store: Store) -> None:
-    lived(store, 3)
-    session = store.session("s")
-    session.save(session.load(), metadata={"restored_from": "z" * 64})
-
-    assert resumed(store)[0].steps == 3

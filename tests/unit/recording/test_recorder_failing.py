@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import holdfast
-from holdfast import Event, InvalidInputError, Recorder, SourceFailed, every
+from holdfast import Event, InvalidInputError, Recorder, SourceFailed
 
 
 class Part:
@@ -57,34 +57,12 @@ def test_where_nothing_can_be_encoded_the_error_has_the_path():
             recorder.save()
 
 
-def test_saves_that_fail_before_the_store_hears_of_them_are_counted():
-    with holdfast.open("memory:") as store:
-        recorder = Recorder(store.session("s"), trigger=every(beats=1)).connect("bad", Unsayable("bad"))
-        for _ in range(3):
-            with pytest.raises(InvalidInputError):
-                recorder.beat()
-        figures = store.metrics()
-        assert figures.checkpoint_save_failed_count_by == {"value-unsupported": 3}
-        assert figures.checkpoint_conflict_count == 0
-
-
 @pytest.mark.parametrize("name", ["beats", "failed_sources"])
 def test_the_recorders_own_metadata_cannot_be_given(name):
     with holdfast.open("memory:") as store:
         recorder = Recorder(store.session("s")).connect("part", Part(1))
         with pytest.raises(InvalidInputError, match=name):
             recorder.save(metadata={name: 7})
-
-
-def test_data_of_an_event_may_have_any_names():
-    with holdfast.open("memory:") as store:
-        recorder = Recorder(store.session("s"))
-        told: list[Event] = []
-        recorder.events.subscribe("*", told.append)
-        recorder.emit("tool.completed", at="noon", type="x")
-        assert recorder.events.flush(5)
-        assert dict(told[0].data) == {"at": "noon", "type": "x"}
-        assert told[0].session == "s"
 
 
 def test_resuming_from_a_checkpoint_without_beats_begins_to_count_anew():
@@ -97,19 +75,3 @@ def test_resuming_from_a_checkpoint_without_beats_begins_to_count_anew():
         assert report.beats_recovered is None
         assert recorder.beats == 0
         assert recorder.save().metadata == {}
-
-
-def test_what_is_carried_comes_as_the_program_knows_it():
-    class Stubborn(Part):
-        def restore(self, value):
-            raise OSError("not now")
-
-    with holdfast.open("memory:") as store:
-        Recorder(store.session("s")).connect("part", Part({1, 2})).save()
-        recorder = Recorder(store.session("s")).connect("part", Stubborn(0))
-        recorder.resume()
-        assert recorder.carried == {"part": {"value": {1, 2}}}
-        assert not recorder.bring_back("part")
-        recorder.disconnect("part").connect("part", part := Part(0))
-        assert part.value == {1, 2}
-        assert recorder.carried == {}

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import functools
 import logging
-import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
@@ -14,7 +11,7 @@ import pydantic
 import pytest
 
 import holdfast
-from holdfast import EventBus, InvalidInputError, Recorder, Store, every, on, when
+from holdfast import InvalidInputError, Recorder, Store, every, on, when
 
 
 class Part:
@@ -54,24 +51,6 @@ def warned(caplog: pytest.LogCaptureFixture) -> list[str]:
     return found
 
 
-def test_a_failing_snapshot_is_logged_once_for_each_reason(
-    recorder: Recorder, caplog: pytest.LogCaptureFixture
-) -> None:
-    bad = Part(1)
-    recorder.connect("bad", bad)
-    recorder.save()
-    assert warned(caplog) == []
-    bad.error = "no disk"
-    recorder.save()
-    recorder.save()
-    (said,) = warned(caplog)
-    assert "'bad'" in said
-    assert "no disk" in said
-    bad.error = "no network"
-    recorder.save()
-    assert ["no network" in each for each in warned(caplog)] == [True]
-
-
 def test_a_source_that_is_not_restored_and_one_that_nobody_claims_are_logged(
     store: Store, recorder: Recorder, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -91,58 +70,8 @@ def test_a_source_that_is_not_restored_and_one_that_nobody_claims_are_logged(
     assert len(warned(caplog)) == 1
 
 
-def test_saving_over_the_past_of_another_recorder_is_logged_once(
-    store: Store, recorder: Recorder, caplog: pytest.LogCaptureFixture
-) -> None:
-    recorder.step(0)
-    recorder.step(1)
-    assert warned(caplog) == []
-    again = Recorder(store.session("s"), trigger=every(steps=1)).connect("part", Part(2))
-    again.step(0)
-    again.step(1)
-    (said,) = warned(caplog)
-    assert "without a resume()" in said
-    resuming = Recorder(store.session("s"), trigger=every(steps=1)).connect("part", Part(2))
-    resuming.resume()
-    resuming.step()
-    assert warned(caplog) == []
-
-
-def test_checkpoints_of_people_are_no_past_of_a_recorder(
-    store: Store, recorder: Recorder, caplog: pytest.LogCaptureFixture
-) -> None:
-    store.session("s").save({"by": "hand"})
-    recorder.step(0)
-    assert warned(caplog) == []
-
-
-def test_a_block_in_another_thread_says_that_it_takes_no_signals(
-    recorder: Recorder, caplog: pytest.LogCaptureFixture
-) -> None:
-    def work() -> None:
-        with recorder.interrupts():
-            pass
-
-    worker = threading.Thread(target=work)
-    worker.start()
-    worker.join()
-
-    assert ["main thread" in each for each in warned(caplog)] == [True]
-
-
 async def _says_no(state: Any, last: Any) -> bool:
     return False
-
-
-class _Asks:
-    async def __call__(self, state: Any, last: Any) -> bool:
-        return False
-
-
-@pytest.mark.parametrize("predicate", [_says_no, functools.partial(_says_no), _Asks()])
-def test_a_predicate_that_has_to_be_awaited_is_refused(predicate: Any) -> None:
-    with pytest.raises(InvalidInputError, match="coroutine function"):
-        when(predicate)
 
 
 def test_a_predicate_that_returns_a_coroutine_is_refused_when_it_is_asked(store: Store) -> None:
@@ -174,19 +103,6 @@ def test_what_makes_no_sense_is_refused_with_a_hint(
     assert store.session("s").log() == []
 
 
-def test_on_damage_is_checked_on_a_loop_too() -> None:
-    async def main() -> None:
-        async with holdfast.aopen("memory:") as store:
-            with pytest.raises(InvalidInputError, match="on_damage"):
-                await holdfast.AsyncRecorder(store.session("s")).resume(on_damage="x")  # type: ignore[arg-type]
-
-    asyncio.run(main())
-
-
-def test_a_known_source_with_nothing_carried_can_be_released(recorder: Recorder) -> None:
-    assert recorder.release("part") is recorder
-
-
 def test_a_frozen_model_cannot_be_a_source(recorder: Recorder) -> None:
     class Frozen(pydantic.BaseModel):
         model_config = pydantic.ConfigDict(frozen=True)
@@ -201,14 +117,3 @@ def test_times_may_be_timedeltas() -> None:
     assert on("a.b").throttle(timedelta(minutes=5)) == on("a.b").throttle(300)
     with pytest.raises(InvalidInputError):
         every(seconds=timedelta(0))
-
-
-def test_a_closed_bus_takes_new_subscribers() -> None:
-    bus = EventBus()
-    seen: list[Any] = []
-    bus.close()
-    bus.emit("a.b", at="noon")
-    with bus.subscribe("*", seen.append):
-        bus.emit("a.c", at="noon")
-        assert bus.flush(60)
-    assert [(each.type, dict(each.data)) for each in seen] == [("a.c", {"at": "noon"})]

@@ -1,7 +1,7 @@
-"""`holdfast demo`: an agent is killed with SIGKILL in the middle of its work and goes on where it was.
+"""`holdfast demo`: a plan whose network fails, whose process is killed with SIGKILL, and which ends all the same.
 
-`agent.py` is the agent, and the part to read; `worker.py` is the process it runs in; `runner.py` kills, restarts and
-checks; this file tells the story.
+`research.py` is the plan, and the part to read; `worker.py` is the process it runs in; `runner.py` kills, restarts, and
+then finds a mistake and takes it back; this file tells the story.
 """
 
 from __future__ import annotations
@@ -9,53 +9,49 @@ from __future__ import annotations
 import shlex
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli._group import PROGRAM, HoldfastCommand
-from holdfast.cli._render import data, document
-from holdfast.cli._settings import Settings, pass_settings
-from holdfast.cli._terminal import ellipsis_for, escape_controls, paint, shorten, terminal_width
+from holdfast.cli.app import PROGRAM
+from holdfast.cli.app import command as made_command
+from holdfast.cli.invocation import Invocation
+from holdfast.cli.output import data, document
+from holdfast.cli.terminal import ellipsis_for, escape_controls, paint, shorten, terminal_width
 
 if TYPE_CHECKING:
     from holdfast.cli.demo.runner import Outcome
 
-HELP = """Watch an agent be killed and go on where it was.
 
-A small agent without a model or a network surveys Python's standard library, one module a step, and saves each step. It
-is killed with SIGKILL in the middle, started again, and finishes. The store stays, with commands to explore it. Running
-the demo again adds a new session and leaves the old ones alone.
+@made_command(
+    "demo",
+    """Watch a plan be killed and go on where it was.
 
-\b
-Examples:
-  holdfast demo
-  holdfast demo --dir /tmp/try-holdfast --json
-"""
+    A plan of three steps finds competitors, fetches their revenue and compiles a report, without a model or a network.
+    Its network fails, its process is killed with SIGKILL, and it goes on: what is done is skipped, what was cut off
+    goes on from its part. Then somebody makes a mistake, bisect finds it, and it is taken back. The store stays, with
+    commands to explore it. Running the demo again adds a new session and leaves the old ones alone.
 
-
-@click.command(
-    "demo", cls=HoldfastCommand, short_help="Watch an agent be killed and go on where it was", help=HELP
+    \b
+    Examples:
+      holdfast demo
+      holdfast demo --dir /tmp/try-holdfast --json
+    """,
 )
 @click.option(
     "--dir", "folder", default="holdfast-demo", show_default=True, metavar="DIR", help="Where its store goes"
 )
-@pass_settings
-def command(settings: Settings, folder: str) -> int:
-    """Run the demo; 1 if anything that was acknowledged is missing or different."""
-    if misplaced := settings.typed & {"store", "session", "branch"}:
-        raise click.UsageError(
-            f"--{min(misplaced)} does not apply to the demo: it has a store of its own, see --dir"
-        )
-    # The agent costs an import of ast and subprocess, and --help needs neither.
+def command(cmd: Invocation, folder: str) -> int:
+    """Run the demo; 1 if a promise was not kept."""
+    # The plan costs imports that --help does not need.
     from holdfast.cli.demo.runner import run_demo
 
-    story = Story(settings)
-    story.open()
+    story = Story(cmd)
     outcome = run_demo(folder, story.hear)
     explore = _commands(folder, outcome.session)
-    if settings.json:
+    if cmd.json:
         document(_summary(outcome, explore))
     else:
         story.close(outcome, explore)
@@ -65,74 +61,87 @@ def command(settings: Settings, folder: str) -> int:
 class Story:
     """What the person sees, line by line, while it happens."""
 
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
-        self.on = settings.paints(sys.stdout)
-        self.last_step = 0
-
-    def open(self) -> None:
-        """Say what is going to happen."""
-        self._line(
-            "An agent reads modules of Python's standard library. Each step ends in session.save(...)."
-        )
+    def __init__(self, cmd: Invocation) -> None:
+        self.cmd = cmd
+        self.on = cmd.paints(sys.stdout)
+        self._line("A plan of three steps: find competitors, fetch their revenue, compile a report.")
 
     def hear(self, event: str, facts: dict[str, Any]) -> None:
         """Tell one event."""
-        if event == "started":
-            begins = self._beginning(facts["resumes"], facts["step"])
+        told = _TOLD.get(event)
+        if told is None:
+            return
+        label, style, words = told
+        if event == "process":
             self._line("")
-            self._event("start", f"process {facts['pid']}, session {facts['session']}: {begins}", "cyan")
-        elif event == "saved":
-            self.last_step = facts["step"]
-            self._event(f"step {facts['step']:2}", facts["message"], "green")
-        elif event == "killed":
-            where = f"{facts['delay_ms']:.0f} ms after step {facts['after']} was saved, in the middle of the next one"
-            self._event("SIGKILL", where, "red")
-        else:
-            self._event("again", "the agent finished before it could be killed; once more", "yellow")
+        if event == "execution.started" and not facts["recovered"]:
+            return
+        self._event(label, words(facts), style)
+        for each in facts.get("changes", ()):
+            self._event("", each, "dim")
 
     def close(self, outcome: Outcome, explore: list[str]) -> None:
         """Say what was found, and what to try next."""
         self._line("")
-        count = len(outcome.acknowledged)
         if outcome.ok:
-            found = f"all {count} acknowledged steps are there and equal; none was done twice"
-            self._event("checked", found, "green")
-            self._event("", "the report is the one of an agent that was never killed", "green")
+            text = f"competitors and report ran once, the report is right: {outcome.total:,} in total"
+            self._event("checked", text, "green")
         else:
-            lost, changed = outcome.lost or "none", outcome.changed or "none"
-            self._event("FAILED", f"lost steps: {lost}; changed steps: {changed}", "red")
-            facts = f"steps in order: {outcome.in_order}; same report as undisturbed: {outcome.same_result}"
-            self._event("", facts, "red")
+            self._event("FAILED", f"ran: {outcome.ran}; mistake found: {outcome.mistake or 'none'}", "red")
         self._line("")
         self._line("The store is still there. Look around:")
         for line in explore:
             self._line("  " + line)
 
-    def _beginning(self, seq: int | None, step: int) -> str:
-        if seq is None:
-            return "a new survey"
-        # Rarely the signal falls between the commit and the announcement: then more is there than was heard.
-        unheard = ", whose save was done but not yet announced" if step > self.last_step else ""
-        return f"loads checkpoint #{seq}{unheard}, goes on with step {step + 1}"
-
     def _event(self, label: str, text: str, style: str) -> None:
         if sys.stdout.isatty():
-            text = shorten(text, terminal_width() - 11, mark=ellipsis_for(sys.stdout))
-        self._line(f"  {paint(f'{label:7}', style, on=self.on)}  {escape_controls(text)}")
+            text = shorten(text, terminal_width() - 12, mark=ellipsis_for(sys.stdout))
+        self._line(f"  {paint(f'{label:8}', style, on=self.on)}  {escape_controls(text)}")
 
     def _line(self, text: str) -> None:
-        if not self.settings.json:
+        if not self.cmd.json:
             data(text, color=self.on)
             sys.stdout.flush()
+
+
+_TOLD: dict[str, tuple[str, str, Callable[[dict[str, Any]], str]]] = {
+    "process": ("start", "cyan", lambda facts: f"process {facts['number']}, session {facts['session']}"),
+    "execution.started": (
+        "skipped",
+        "dim",
+        lambda _facts: "competitors: completed before, its result is stored",
+    ),
+    "step.started": ("step", "cyan", lambda facts: f"{facts['step']}, attempt {facts['attempt']}"),
+    "step.progress": ("", "dim", lambda facts: f"{facts['message']} fetched, and kept"),
+    "step.completed": (
+        "done",
+        "green",
+        lambda facts: f"{facts['step']}: result and checkpoint in one transaction",
+    ),
+    "step.failed": ("failed", "red", lambda facts: f"{facts['step']}: {facts['error']}"),
+    "killed": ("SIGKILL", "red", lambda facts: f"in the middle of {facts['step']}"),
+    "execution.completed": ("complete", "green", lambda _facts: "the plan is done"),
+    "edited": ("edit", "yellow", lambda facts: f"somebody saves: {facts['message']}"),
+    "bisected": (
+        "bisect",
+        "cyan",
+        lambda facts: f"the figures are wrong since #{facts['seq']}: {facts['message']}",
+    ),
+    "diffed": ("diff", "cyan", lambda _facts: "what that checkpoint changed:"),
+    "restored": (
+        "restore",
+        "green",
+        lambda facts: f"back to #{facts['seq']}: {facts['message']}; undo would take it back",
+    ),
+}
+"""For each event: its label, its colour, and what is said about it."""
 
 
 def _commands(folder: str, session: str) -> list[str]:
     """Commands that work when pasted into the shell that ran the demo."""
     start = f"{_program()} --store {shlex.quote(folder)} --session {session}"
     return [
-        f"{start} {rest}"
-        for rest in ("list", "list --tag revised", "show @~3", "show tag:report --state --json")
+        f"{start} {rest}" for rest in ("plan status", "list", "blame context.figures", "diff @~1 @", "undo")
     ]
 
 
@@ -152,13 +161,13 @@ def _summary(outcome: Outcome, explore: list[str]) -> dict[str, Any]:
         "store": outcome.store,
         "session": outcome.session,
         "ok": outcome.ok,
-        "steps": outcome.steps,
-        "acknowledged": len(outcome.acknowledged),
-        "killed": {"signal": "SIGKILL", "delay_ms": outcome.delay_ms},
-        "resumed_from": outcome.resumed_from,
-        "lost": outcome.lost,
-        "changed": outcome.changed,
-        "in_order": outcome.in_order,
-        "same_result": outcome.same_result,
+        "ran": outcome.ran,
+        "skipped": outcome.skipped,
+        "failed": outcome.failed,
+        "killed": outcome.killed,
+        "total": outcome.total,
+        "mistake": outcome.mistake,
+        "changes": outcome.changes,
+        "restored": outcome.restored,
         "explore": explore,
     }
