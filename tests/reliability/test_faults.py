@@ -213,9 +213,10 @@ def test_a_walk_never_ends_early(backend, store):
 
 
 def test_calls_are_counted_from_the_plan_on(backend, store):
-    store.session("work").save(1)
+    session = store.session("work")
+    session.save(1)
     backend.plan()
-    store.session("work").load()
+    session.load()
 
     assert backend.calls["reader"] == 1
     assert backend.calls["commit"] == 0

@@ -167,6 +167,7 @@ GROUPS = ("keep", "checkpoint", "heartbeat")
 OTHER_VARIABLES = {
     "HOLDFAST_STORE": "The store: a folder, a file or a URL; otherwise the nearest .holdfast upward",
     "HOLDFAST_CONFIG": "A settings file to read before all others, YAML or TOML",
+    "HOLDFAST_SQL_URL": "On PostgreSQL, the role that `holdfast sql` asks as: postgresql://role:password@",
     "HOLDFAST_DEBUG": "1: the command line shows the traceback of an error",
 }
 """Variables that are no setting, because no file can give them."""

@@ -46,7 +46,7 @@ def test_a_notebook_that_lost_a_race_goes_on_with_a_branch_of_its_own_and_says_s
     assert other.checkpoint("again").branch == made.branch
     assert [each["statement"] for each in one.state("main").hypotheses] == ["from one"]
     assert [each["statement"] for each in other.state("@").hypotheses] == ["from the other"]
-    strict = Notebook(store.session("x"), on_conflict="raise")
+    strict = Notebook(store.session("x", branch="main"), on_conflict="raise")
     one.checkpoint("moved")
     strict.notes.add("kept")
     before = strict.state().metrics

@@ -64,7 +64,8 @@ def test_they_do_what_the_comments_say(taken, home):
     assert said["tree"].stdout.count("\n") == 3
     assert "a first name" in said["at"].stdout
     with holdfast.open(place(home), create=False) as store:
-        session = store.session()
+        assert store.session().branch == "wild-idea"
+        session = store.session(branch="main")
         assert [each.name for each in session.branches()] == ["main", "wild-idea"]
         assert session.load()["tried"] == ["moor", "bollard"]
         assert session.load("wild-idea")["tried"] == ["moor"]

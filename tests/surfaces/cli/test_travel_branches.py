@@ -61,7 +61,8 @@ def test_the_branch_in_use_is_remembered_by_every_command(run, store):
     ]
     # Named, another one is used, and the one in use stays.
     run("create", "on main", "--branch", "main")
-    assert store.session().checkpoint().message == "on main"
+    assert store.session(branch="main").checkpoint().message == "on main"
+    assert store.session().branch == "risky"
     assert "branch risky" in run("create", "x").stderr
 
 

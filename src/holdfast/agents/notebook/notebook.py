@@ -475,7 +475,7 @@ class Notebook:
         self._gather()
         self._capture(code)
         metrics = self._doc["metrics"]
-        before = dict(metrics)
+        before, branch = dict(metrics), self.session.branch
         metrics["checkpoints_created"] += 1
         if self._last is not None:
             passed = (self._clock() - self._last.created_at).total_seconds()
@@ -487,9 +487,10 @@ class Notebook:
         except Exception:
             metrics.update(before)
             raise
-        if made.branch != self.session.branch:
+        if made.branch != branch:
+            # The session stands on the new branch by now; whoever opens the session later shall, too.
             warnings.warn(
-                f"another writer moved branch {self.session.branch!r}: the notebook goes on with {made.branch!r}",
+                f"another writer moved branch {branch!r}: the notebook goes on with {made.branch!r}",
                 HoldfastWarning,
                 stacklevel=3,
             )
