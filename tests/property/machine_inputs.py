@@ -5,8 +5,7 @@ from __future__ import annotations
 import copy
 
 from hypothesis import strategies as st
-
-from holdfast.testing.values import identical, values
+from tests.values import identical, values
 
 TAGS = ["golden", "verified", "it's"]
 KEYS = ["k1", "k2", "k1 x", "\U0001f600", "\uffee"]

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.unit.objects.samples import TYPES, keys, records
+from tests.values import identical, values
 
 import holdfast
 from holdfast import HoldfastError, InvalidInputError
@@ -18,7 +19,6 @@ from holdfast.objects.refusal import MalformedError, MismatchError
 from holdfast.objects.registry import TypeRegistry
 from holdfast.store.archives.limits import ArchiveLimits
 from holdfast.store.archives.parsing import parse
-from holdfast.testing.values import identical, values
 
 NOBODY = TypeRegistry()
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.objects.samples import TYPES, keys, records
+from tests.values import identical, values
 
 from holdfast.objects.codec import decode_value, encode_value
 from holdfast.objects.registry import TypeRegistry
-from holdfast.testing.values import identical, values
 
 
 @given(values(records=records(), keys=keys()))

@@ -14,13 +14,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.unit.objects.samples import SAMPLES, TYPES, records
+from tests.values import identical, values
 
 from holdfast import HoldfastError
 from holdfast.objects import wire
 from holdfast.objects.codec import decode_value, encode_value
 from holdfast.objects.opaque import Opaque
 from holdfast.objects.reading import Reader
-from holdfast.testing.values import identical, values
 
 CODES = st.one_of(st.integers(0, 30), st.integers(0, 127))
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from tests.unit.objects.samples import TYPES, keys, records
+from tests.values import identical, values
 
 from holdfast.objects.codec import decode_value, encode_value
-from holdfast.testing.values import identical, values
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -26,6 +26,7 @@ from hypothesis.stateful import (
 from tests.property.long_runs import long_runs
 from tests.property.test_tree import SMALL
 from tests.services.postgres import cut_connections, drop_schemas
+from tests.values import identical
 
 from holdfast.backends.memory import MemoryBackend
 from holdfast.backends.postgres import PostgresBackend
@@ -38,7 +39,6 @@ from holdfast.objects.state import decode_state, encode_state
 from holdfast.storage.ports import Backend
 from holdfast.storage.records import Query
 from holdfast.testing.rows import batch, chunk, removal, row
-from holdfast.testing.values import identical
 
 NUMBERS = count(1)
 WRITERS = 3

@@ -14,13 +14,13 @@ from typing import Any
 import jsonpatch
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.values import identical, values
 
 from holdfast.objects.codec import decode_value, encode_value
 from holdfast.objects.diffing.diff import Diff
 from holdfast.objects.diffing.states import changes_of_values
 from holdfast.objects.registry import TypeRegistry
 from holdfast.objects.tagged import json_form, tagged_json
-from holdfast.testing.values import identical, values
 
 TYPES = TypeRegistry()
 

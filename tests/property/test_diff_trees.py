@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.property.test_diff import diff_of_values, same_json
 from tests.property.test_tree import ITEMS, SMALL
+from tests.values import identical
 
 from holdfast.objects.diffing.diff import Diff
 from holdfast.objects.diffing.states import changes_of_roots, plain_value_at
@@ -23,7 +24,6 @@ from holdfast.objects.opaque import Opaque
 from holdfast.objects.registry import GLOBAL
 from holdfast.objects.state import encode_state
 from holdfast.objects.tagged import json_form
-from holdfast.testing.values import identical
 
 CHUNKS: dict[Any, bytes] = {}
 

@@ -14,6 +14,7 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.property.test_tree import SMALL
+from tests.values import identical, values
 
 import holdfast
 from holdfast.objects.changes import Change
@@ -24,7 +25,6 @@ from holdfast.objects.tracked import ROOT, Tracked, plain_copy, tracked_copy
 from holdfast.objects.tracked_dict import TrackedDict
 from holdfast.objects.tracked_list import TrackedList
 from holdfast.storage.records import ChunkHash
-from holdfast.testing.values import identical, values
 
 KINDS: dict[type, type] = {dict: TrackedDict, list: TrackedList}
 

@@ -14,6 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.property.test_diff_trees import AROUNDS, deep
 from tests.property.test_tree import SMALL
+from tests.values import identical, values
 
 from holdfast.objects.codec import decode_value, encode_value
 from holdfast.objects.merging.conflict import ABSENT, MergeConflict
@@ -23,7 +24,6 @@ from holdfast.objects.merging.texts import merge_lines
 from holdfast.objects.opaque import Opaque
 from holdfast.objects.registry import TypeRegistry
 from holdfast.objects.state import encode_state
-from holdfast.testing.values import identical, values
 
 TYPES = TypeRegistry()
 KEYS = ["a", "b", "c", "d", "id"]

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.property.test_tree import ITEMS, SMALL
+from tests.values import identical
 
 from holdfast import ErrorCode, InvalidInputError, NotFoundError
 from holdfast.objects.cutting import FORMAT_0
 from holdfast.objects.registry import GLOBAL
 from holdfast.objects.selection import parse_path, select_part
 from holdfast.objects.state import encode_state
-from holdfast.testing.values import identical
 
 
 class Counted:

@@ -24,6 +24,8 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from tests.model.past import Past
+from tests.model.store import ModelStore
 from tests.property.long_runs import long_runs
 from tests.property.machine_compared import attempt, plain, telling, turned_alike, written_alike
 from tests.property.machine_inputs import (
@@ -39,6 +41,7 @@ from tests.property.machine_inputs import (
 )
 from tests.property.machine_removing import RemovingRules
 from tests.property.machine_states import SMALL, LargeStateRules
+from tests.values import identical
 
 import holdfast
 from holdfast.backends.memory import MemoryBackend
@@ -47,9 +50,6 @@ from holdfast.errors import ErrorCode
 from holdfast.history.checkpoint import moment
 from holdfast.history.oplog import check_chain
 from holdfast.storage.records import Query
-from holdfast.testing.model import ModelStore
-from holdfast.testing.past import Past
-from holdfast.testing.values import identical
 
 
 class StoreMachine(RemovingRules, LargeStateRules, RuleBasedStateMachine):

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.values import identical, values
 
 from holdfast.objects.cutting import Cuts
 from holdfast.objects.registry import GLOBAL
 from holdfast.objects.state import EncodedState, decode_state, encode_state
 from holdfast.storage.records import ChunkHash
-from holdfast.testing.values import identical, values
 
 SMALL = Cuts(
     item_limit=48,

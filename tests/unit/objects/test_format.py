@@ -22,6 +22,7 @@ from zoneinfo import ZoneInfo
 import ormsgpack
 import pydantic
 import pytest
+from tests.values import identical
 
 from holdfast.objects import collected, scalars, wire
 from holdfast.objects.codec import decode_value, encode_value
@@ -29,7 +30,6 @@ from holdfast.objects.opaque import Opaque
 from holdfast.objects.reading import Reader
 from holdfast.objects.registry import TypeRegistry
 from holdfast.objects.walking import Walker
-from holdfast.testing.values import identical
 
 SPEC = Path(__file__).resolve().parents[3] / "docs" / "spec" / "encoding.md"
 

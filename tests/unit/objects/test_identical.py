@@ -13,8 +13,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from tests.unit.objects.samples import Loose, Message, Point, Step
-
-from holdfast.testing.values import identical
+from tests.values import identical
 
 
 def nan(bits: int) -> float:

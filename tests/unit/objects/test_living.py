@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from tests.values import identical
 
 from holdfast import InvalidInputError, StateError
 from holdfast.objects.changes import Change
@@ -16,7 +17,6 @@ from holdfast.objects.living import DocumentEncoding, LivingTree
 from holdfast.objects.registry import GLOBAL, TypeRegistry
 from holdfast.objects.state import decode_state, encode_state
 from holdfast.objects.tracked import plain_copy, tracked_copy
-from holdfast.testing.values import identical
 
 RUN = FORMAT_0.leaf_scale
 LIMIT = FORMAT_0.item_limit

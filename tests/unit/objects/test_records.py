@@ -28,6 +28,7 @@ from tests.unit.objects.samples import (
     Ref,
     Step,
 )
+from tests.values import identical
 
 from holdfast import ErrorCode, StateError
 from holdfast.objects import wire
@@ -35,7 +36,6 @@ from holdfast.objects.codec import decode_value, encode_value
 from holdfast.objects.opaque import Opaque
 from holdfast.objects.reading import Reader
 from holdfast.objects.registry import TypeRegistry
-from holdfast.testing.values import identical
 
 T = TypeVar("T")
 

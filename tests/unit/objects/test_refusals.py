@@ -18,6 +18,7 @@ import attrs
 import pydantic
 import pytest
 from tests.unit.objects.samples import TYPES, Colour, Counted, Loose, Message, Pair, Point, Step, Tool
+from tests.values import identical
 
 from holdfast import ErrorCode, InvalidInputError
 from holdfast.objects import wire
@@ -25,7 +26,6 @@ from holdfast.objects.codec import decode_value, encode_value
 from holdfast.objects.opaque import Opaque
 from holdfast.objects.registry import TypeRegistry
 from holdfast.objects.walking import Walker
-from holdfast.testing.values import identical
 
 NOBODY = TypeRegistry()
 

@@ -8,13 +8,13 @@ import pytest
 from blake3 import blake3
 from hypothesis import given
 from tests.unit.objects.samples import TYPES, Step, records
+from tests.values import identical, values
 
 from holdfast import ErrorCode, IntegrityError, InvalidInputError, UnsupportedError
 from holdfast.objects.hashing import hash_chunk
 from holdfast.objects.state import EncodedState, decode_state, encode_state
 from holdfast.objects.verified import read_chunks
 from holdfast.storage.records import ChunkHash
-from holdfast.testing.values import identical, values
 
 LARGE = {
     "messages": [{"role": "user", "content": f"message {number} " * 20} for number in range(500)],

@@ -11,6 +11,7 @@ from typing import Any
 
 import ormsgpack
 import pytest
+from tests.values import identical
 
 from holdfast import InvalidInputError
 from holdfast.objects.codec import encode_value
@@ -19,7 +20,6 @@ from holdfast.objects.tracked import plain_copy, tracked_copy
 from holdfast.objects.tracked_dict import TrackedDict
 from holdfast.objects.tracked_list import TrackedList
 from holdfast.objects.trust import EXACT, VOLATILE
-from holdfast.testing.values import identical
 
 STATE = {
     "messages": [{"role": "user", "parts": ["a", "b"]}, {"role": "tool"}],

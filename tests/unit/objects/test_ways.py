@@ -10,6 +10,7 @@ from typing import Any
 import ormsgpack
 import pytest
 from tests.unit.objects.samples import TYPES, Point, Step
+from tests.values import identical
 
 from holdfast import ErrorCode, InvalidInputError, StateError, UnsupportedError
 from holdfast.objects import wire
@@ -17,7 +18,6 @@ from holdfast.objects.codec import decode_value, encode_value
 from holdfast.objects.opaque import Opaque
 from holdfast.objects.registry import TypeRegistry
 from holdfast.objects.walking import Walker
-from holdfast.testing.values import identical
 
 Wrap = Callable[[Any], Any]
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from tests.values import identical
 
 import holdfast
 from holdfast import BackendError, ConflictError, Document, InvalidInputError, StateError
 from holdfast.objects.changes import Change
 from holdfast.testing.faults import Fault, FaultyBackend, failing, io_failed
-from holdfast.testing.values import identical
 
 STATE: dict[str, Any] = {"messages": [{"n": n, "text": "x" * 100} for n in range(500)], "context": {"k": 0}}
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from tests.model.store import ModelStore
 from tests.unit.store.journal import check_links
 
 from holdfast import Keep
-from holdfast.testing.model import ModelStore
 
 
 class Twins:

@@ -8,6 +8,7 @@ import re
 
 import pytest
 from tests.unit.store.archives.archive_samples import STATE, described, filled, forged, ids
+from tests.values import identical
 
 import holdfast
 from holdfast import (
@@ -19,7 +20,6 @@ from holdfast import (
     NotFoundError,
     UnsupportedError,
 )
-from holdfast.testing.values import identical
 
 NAME = "research/42"
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from tests.unit.store.archives.archive_samples import STATE
+from tests.values import identical
 
 import holdfast
-from holdfast.testing.values import identical
 
 FILES = Path(__file__).parent / "files"
 ID = "da873b59edd0c3ad597556b42f9d228f75052697d4b57ae339f08be9c7051377"

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from tests.model.lines import Line, ModelCheckpoint
+from tests.model.past import Past, snapshot
+from tests.model.writer import ModelData, ModelWriter, refused
+
 from holdfast.errors import ErrorCode, NotFoundError
 from holdfast.record import Record
-from holdfast.testing.lines import Line, ModelCheckpoint
-from holdfast.testing.model_writer import ModelData, ModelWriter, refused
-from holdfast.testing.past import Past, snapshot
 
 _DAY = 86_400 * 1_000_000
 

@@ -11,8 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.model.lines import Line, ModelCheckpoint
+
 from holdfast.errors import ConflictError, ErrorCode, NotFoundError
-from holdfast.testing.lines import Line, ModelCheckpoint
 
 _REMOVALS = ("delete", "clear", "prune")
 

@@ -14,12 +14,13 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
+from tests.model.lines import ModelCheckpoint, has, within
+from tests.model.removal import RemovalFromSession, RemovalFromStore
+from tests.model.writer import ANY, refused
+
 from holdfast.errors import ConflictError, ErrorCode, InvalidInputError, NotFoundError
 from holdfast.history import jsontext
 from holdfast.history.checkpoint import moment
-from holdfast.testing.lines import ModelCheckpoint, has, within
-from holdfast.testing.model_removal import RemovalFromSession, RemovalFromStore
-from holdfast.testing.model_writer import ANY, refused
 
 
 class ModelStore(RemovalFromStore):

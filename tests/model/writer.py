@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable
 from itertools import count
 from typing import Any, Final
 
+from tests.model.lines import Line, ModelCheckpoint, said
+from tests.model.past import Past, Snapshot, snapshot
+from tests.values import identical
+
 from holdfast.errors import ConflictError, ErrorCode, HoldfastError, InvalidInputError, NotFoundError
 from holdfast.history import refs
-from holdfast.testing.lines import Line, ModelCheckpoint, said
-from holdfast.testing.past import Past, Snapshot, snapshot
-from holdfast.testing.values import identical
 
 ANY: Final = object()
 """Stands for an argument that was not given, and for a writer that has seen nothing."""
