@@ -120,3 +120,14 @@ def test_a_session_that_is_not_there_has_no_branches(run, store):
     store.session("empty").clear()
     assert run("branch", "--session", "empty").exit_code == 0
     assert run("branch", "--branch", "nope").exit_code == 4
+
+
+def test_a_fork_goes_to_the_new_branch_where_asked(run, store):
+    planned = run("fork", "#1", "risky", "--switch", "-n")
+    assert planned.exit_code == 0
+    assert store.session().branch == "main"
+    assert run("fork", "#1", "risky", "--switch").exit_code == 0
+    assert store.session().branch == "risky"
+    run("undo")
+    assert store.session().branch == "main"
+    assert run("fork", "--switch", "--session-to", "other").exit_code == 2

@@ -134,13 +134,13 @@ def _delete(cmd: Invocation, name: str, *, force: bool, yes: bool, dry_run: bool
     "fork",
     """Begin a new branch at REF, which is @ (the newest) unless given.
 
-    NAME is what the branch is called; main-1, main-2 ... unless given. You stay on the branch you are on: holdfast
-    switch goes to the new one.
+    NAME is what the branch is called; main-1, main-2 ... unless given. You stay on the branch you are on, unless
+    --switch is given. Agents that open the session go on from the branch in use.
 
     \b
     Examples:
       holdfast fork
-      holdfast fork @- risky-idea
+      holdfast fork @- risky-idea --switch
       holdfast fork --name second-try --dry-run
       holdfast fork tag:verified --session-to experiment
     """,
@@ -154,6 +154,7 @@ def _delete(cmd: Invocation, name: str, *, force: bool, yes: bool, dry_run: bool
     shell_complete=complete_session,
     help="Begin it in this session, new or not; there it is called main unless named",
 )
+@click.option("--switch", "go", is_flag=True, help="Go to the new branch: it is the one in use from now on")
 @DRY_RUN
 def fork(
     cmd: Invocation,
@@ -162,6 +163,7 @@ def fork(
     name: str | None,
     name_too: str | None,
     session_to: str | None,
+    go: bool,
     dry_run: bool,
 ) -> None:
     """Fork, and print the row of the first checkpoint of the branch."""
@@ -169,6 +171,8 @@ def fork(
 
     if name is not None and name_too is not None:
         raise click.UsageError("the name is there twice: as NAME and as --name")
+    if go and session_to is not None:
+        raise click.UsageError("--switch excludes --session-to: it is about a branch of this session")
     name = name if name_too is None else name_too
     with cmd.open_session(dry_run=dry_run) as (store, session):
         try:
@@ -181,7 +185,10 @@ def fork(
             ):
                 error.hint = f"for a new branch of that name at the newest checkpoint: holdfast fork @ {ref}"
             raise
+        stayed = session.branch
         forked = session.fork(source, name, session=session_to)
+        if go and not dry_run:
+            session.switch(forked.branch, remember=True)
         # A rehearsed one is not in the store; what is told of it is known.
         made = source if dry_run else forked.checkpoint()
         url = store.url
@@ -191,12 +198,15 @@ def fork(
     change(
         cmd,
         CheckpointChange(url, dry_run, changed=True, plan=plan, checkpoint=None if dry_run else made),
-        f"session {session.id}: new branch {into}{forked.branch} at #{source.seq}",
+        f"session {session.id}: new branch {into}{forked.branch} at #{source.seq}"
+        + (", and switch to it" if go else ""),
         made,
         session=forked.id if elsewhere else None,
         note=""
         if elsewhere
-        else f"still on {session.branch}: holdfast switch {forked.branch} goes to the new branch",
+        else f"now on {forked.branch}: holdfast switch {stayed} goes back"
+        if go
+        else f"still on {stayed}: holdfast switch {forked.branch} goes to the new branch",
         built_on=source,
     )
 
