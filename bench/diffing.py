@@ -24,9 +24,9 @@ from typing import Any
 import holdfast
 from bench.environment import described
 from bench.report import Row, table
+from holdfast.objects.codec.registry import GLOBAL
 from holdfast.objects.diffing.states import changes_of_roots
-from holdfast.objects.links import reachable
-from holdfast.objects.registry import GLOBAL
+from holdfast.objects.tree.read import reachable
 from holdfast.storage.records import ChunkHash
 
 _RESULTS = Path(__file__).resolve().parent / "results"

@@ -44,11 +44,11 @@ if TYPE_CHECKING:
     from holdfast.history.keep import Keep
     from holdfast.history.times import parse_time
     from holdfast.history.tree import Tree
+    from holdfast.objects.codec.opaque import Opaque
+    from holdfast.objects.codec.registry import register
     from holdfast.objects.diffing.change import Change, Excerpt, PathStep
     from holdfast.objects.diffing.diff import Diff, DiffStat
     from holdfast.objects.merging.conflict import ABSENT, MergeConflict, MergeResolution
-    from holdfast.objects.opaque import Opaque
-    from holdfast.objects.registry import register
     from holdfast.recording.async_recorder import AsyncRecorder
     from holdfast.recording.bridging import Bridge, bridge
     from holdfast.recording.bus import EventBus, EventStream, Subscription
@@ -246,8 +246,8 @@ _HOMES = {
     "MergeConflict": "holdfast.objects.merging.conflict:MergeConflict",
     "MergeReport": "holdfast.reports.changes:MergeReport",
     "MergeResolution": "holdfast.objects.merging.conflict:MergeResolution",
-    "Opaque": "holdfast.objects.opaque:Opaque",
-    "register": "holdfast.objects.registry:register",
+    "Opaque": "holdfast.objects.codec.opaque:Opaque",
+    "register": "holdfast.objects.codec.registry:register",
     "Tree": "holdfast.history.tree:Tree",
     "BranchInfo": "holdfast.reports.listings:BranchInfo",
     "Document": "holdfast.store.document:Document",

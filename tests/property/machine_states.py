@@ -10,7 +10,7 @@ from hypothesis.stateful import rule
 from tests.property.machine_compared import written_alike
 from tests.property.machine_inputs import WRITERS
 
-from holdfast.objects.cutting import Cuts
+from holdfast.objects.tree.boundaries import Cuts
 
 # So small that a state of some hundred bytes has nodes in nodes, indexes over indexes and chunks that are differences.
 SMALL = Cuts(

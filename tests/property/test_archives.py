@@ -13,10 +13,11 @@ from tests.values import identical, values
 
 import holdfast
 from holdfast import HoldfastError, InvalidInputError
-from holdfast.objects.codec import decode_value, encode_value
+from holdfast.objects.codec.decode import decode_value
+from holdfast.objects.codec.encode import encode_value
+from holdfast.objects.codec.errors import MalformedError, MismatchError
+from holdfast.objects.codec.registry import TypeRegistry
 from holdfast.objects.exact import _READERS, exact_json, from_json
-from holdfast.objects.refusal import MalformedError, MismatchError
-from holdfast.objects.registry import TypeRegistry
 from holdfast.store.archives.limits import ArchiveLimits
 from holdfast.store.archives.parsing import parse
 

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from tests.unit.objects.samples import TYPES, keys, records
 from tests.values import identical, values
 
-from holdfast.objects.codec import decode_value, encode_value
-from holdfast.objects.registry import TypeRegistry
+from holdfast.objects.codec.decode import decode_value
+from holdfast.objects.codec.encode import encode_value
+from holdfast.objects.codec.registry import TypeRegistry
 
 
 @given(values(records=records(), keys=keys()))

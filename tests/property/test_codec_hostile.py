@@ -17,10 +17,11 @@ from tests.unit.objects.samples import SAMPLES, TYPES, records
 from tests.values import identical, values
 
 from holdfast import HoldfastError
-from holdfast.objects import wire
-from holdfast.objects.codec import decode_value, encode_value
-from holdfast.objects.opaque import Opaque
-from holdfast.objects.reading import Reader
+from holdfast.objects.codec import msgpack
+from holdfast.objects.codec.decode import decode_value
+from holdfast.objects.codec.encode import encode_value
+from holdfast.objects.codec.opaque import Opaque
+from holdfast.objects.codec.reading import Reader
 
 CODES = st.one_of(st.integers(0, 30), st.integers(0, 127))
 
@@ -92,7 +93,7 @@ def test_well_formed_nonsense_is_a_value_or_an_error(nonsense):
 
 @given(st.sampled_from([cls.__name__ for cls in SAMPLES]), st.integers(-2, 3), crafted(), crafted())
 def test_nonsense_under_a_registered_name_is_a_value_or_an_error(name, version, data, extra):
-    record = ormsgpack.Ext(wire.RECORD, ormsgpack.packb([name, version, data, extra]))
+    record = ormsgpack.Ext(msgpack.RECORD, ormsgpack.packb([name, version, data, extra]))
     read_both_ways(ormsgpack.packb(record))
 
 
@@ -102,7 +103,7 @@ def test_nonsense_under_a_registered_name_is_a_value_or_an_error(name, version, 
 )
 def test_a_record_that_names_code_is_only_a_record(name):
     payload = ormsgpack.packb([name, 1, ["touch", "/tmp/owned"], {"args": [1]}])
-    value = decode_value(ormsgpack.packb(ormsgpack.Ext(wire.RECORD, payload)), TYPES)
+    value = decode_value(ormsgpack.packb(ormsgpack.Ext(msgpack.RECORD, payload)), TYPES)
     assert value == Opaque(name, 1, ["touch", "/tmp/owned"], {"args": [1]})
 
 
@@ -110,9 +111,9 @@ AUDITED = """
     import sys
     import ormsgpack
     from holdfast import HoldfastError
-    from holdfast.objects import wire
-    from holdfast.objects.codec import decode_value
-    from holdfast.objects.registry import GLOBAL
+    from holdfast.objects.codec import msgpack
+    from holdfast.objects.codec.decode import decode_value
+    from holdfast.objects.codec.registry import GLOBAL
 
     seen = []
     ALLOWED = {"decimal", "_decimal", "numbers", "fractions", "uuid", "ipaddress", "zoneinfo", "_uuid"}
@@ -188,17 +189,20 @@ def test_claims_of_size_cost_no_memory():
 def test_extensions_in_each_other_do_not_multiply_memory():
     body = ormsgpack.packb([b"x" * (8 << 20)])
     for _ in range(150):
-        body = ormsgpack.packb([ormsgpack.Ext(wire.TUPLE, body)])
+        body = ormsgpack.packb([ormsgpack.Ext(msgpack.TUPLE, body)])
     bounded(body)
 
 
 def test_keys_made_to_collide_are_refused():
     modulus = (1 << 61) - 1
     clashing = [number * modulus for number in range(8, 60_000)]
-    for code, items in ((wire.SET, clashing), (wire.PAIRS, [part for key in clashing for part in (key, 0)])):
+    for code, items in (
+        (msgpack.SET, clashing),
+        (msgpack.PAIRS, [part for key in clashing for part in (key, 0)]),
+    ):
         body = encode_value(tuple(items), TYPES)
         # A tuple made into a set: the code is all that differs.
         assert body[0] == 0xC9
-        assert body[5] == wire.TUPLE
+        assert body[5] == msgpack.TUPLE
         with pytest.raises(HoldfastError, match="equal hashes"):
             decode_value(body[:5] + bytes((code,)) + body[6:], TYPES)

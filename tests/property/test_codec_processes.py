@@ -14,14 +14,16 @@ from hypothesis import HealthCheck, given, settings
 from tests.unit.objects.samples import TYPES, keys, records
 from tests.values import identical, values
 
-from holdfast.objects.codec import decode_value, encode_value
+from holdfast.objects.codec.decode import decode_value
+from holdfast.objects.codec.encode import encode_value
 
 ROOT = Path(__file__).resolve().parents[2]
 
 ECHO = """
     import sys
-    from holdfast.objects.codec import decode_value, encode_value
-    from holdfast.objects.registry import TypeRegistry
+    from holdfast.objects.codec.decode import decode_value
+    from holdfast.objects.codec.encode import encode_value
+    from holdfast.objects.codec.registry import TypeRegistry
     from tests.unit.objects.samples import TYPES
 
     for line in sys.stdin:

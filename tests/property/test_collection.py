@@ -32,10 +32,10 @@ from holdfast.backends.memory import MemoryBackend
 from holdfast.backends.postgres import PostgresBackend
 from holdfast.backends.sqlite import SqliteBackend
 from holdfast.errors import ConflictError, ErrorCode
-from holdfast.objects.cutting import FORMAT_0
-from holdfast.objects.links import links, reachable
-from holdfast.objects.registry import GLOBAL
-from holdfast.objects.state import decode_state, encode_state
+from holdfast.objects.codec.registry import GLOBAL
+from holdfast.objects.tree.boundaries import FORMAT_0
+from holdfast.objects.tree.read import links, reachable
+from holdfast.objects.tree.state import decode_state, encode_state
 from holdfast.storage.ports import Backend
 from holdfast.storage.records import Query
 from holdfast.testing.rows import batch, chunk, removal, row

@@ -16,10 +16,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.values import identical, values
 
-from holdfast.objects.codec import decode_value, encode_value
+from holdfast.objects.codec.decode import decode_value
+from holdfast.objects.codec.encode import encode_value
+from holdfast.objects.codec.registry import TypeRegistry
 from holdfast.objects.diffing.diff import Diff
 from holdfast.objects.diffing.states import changes_of_values
-from holdfast.objects.registry import TypeRegistry
 from holdfast.objects.tagged import json_form, tagged_json
 
 TYPES = TypeRegistry()

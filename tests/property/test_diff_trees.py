@@ -18,12 +18,12 @@ from tests.property.test_diff import diff_of_values, same_json
 from tests.property.test_tree import ITEMS, SMALL
 from tests.values import identical
 
+from holdfast.objects.codec.opaque import Opaque
+from holdfast.objects.codec.registry import GLOBAL
 from holdfast.objects.diffing.diff import Diff
 from holdfast.objects.diffing.states import changes_of_roots, plain_value_at
-from holdfast.objects.opaque import Opaque
-from holdfast.objects.registry import GLOBAL
-from holdfast.objects.state import encode_state
 from holdfast.objects.tagged import json_form
+from holdfast.objects.tree.state import encode_state
 
 CHUNKS: dict[Any, bytes] = {}
 

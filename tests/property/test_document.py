@@ -17,13 +17,17 @@ from tests.property.test_tree import SMALL
 from tests.values import identical, values
 
 import holdfast
-from holdfast.objects.changes import Change
-from holdfast.objects.living import DocumentEncoding, LivingTree
-from holdfast.objects.registry import GLOBAL
-from holdfast.objects.state import decode_state, encode_state
-from holdfast.objects.tracked import ROOT, Tracked, plain_copy, tracked_copy
-from holdfast.objects.tracked_dict import TrackedDict
-from holdfast.objects.tracked_list import TrackedList
+from holdfast.objects.codec.registry import GLOBAL
+from holdfast.objects.document.containers import (
+    ROOT,
+    Tracked,
+    TrackedDict,
+    TrackedList,
+    plain_copy,
+    tracked_copy,
+)
+from holdfast.objects.document.document import Change, DocumentEncoding, LivingTree
+from holdfast.objects.tree.state import decode_state, encode_state
 from holdfast.storage.records import ChunkHash
 
 KINDS: dict[type, type] = {dict: TrackedDict, list: TrackedList}

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import holdfast
-from holdfast.objects.opaque import Opaque
+from holdfast.objects.codec.opaque import Opaque
 from holdfast.store.searching import weighing
 from holdfast.store.searching.expressions import Expression
 

@@ -16,14 +16,15 @@ from tests.property.test_diff_trees import AROUNDS, deep
 from tests.property.test_tree import SMALL
 from tests.values import identical, values
 
-from holdfast.objects.codec import decode_value, encode_value
+from holdfast.objects.codec.decode import decode_value
+from holdfast.objects.codec.encode import encode_value
+from holdfast.objects.codec.opaque import Opaque
+from holdfast.objects.codec.registry import TypeRegistry
 from holdfast.objects.merging.conflict import ABSENT, MergeConflict
 from holdfast.objects.merging.resolving import Resolver
 from holdfast.objects.merging.states import MergedValue, merge_roots, merge_values
 from holdfast.objects.merging.texts import merge_lines
-from holdfast.objects.opaque import Opaque
-from holdfast.objects.registry import TypeRegistry
-from holdfast.objects.state import encode_state
+from holdfast.objects.tree.state import encode_state
 
 TYPES = TypeRegistry()
 KEYS = ["a", "b", "c", "d", "id"]

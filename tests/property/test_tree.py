@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.values import identical, values
 
-from holdfast.objects.cutting import Cuts
-from holdfast.objects.registry import GLOBAL
-from holdfast.objects.state import EncodedState, decode_state, encode_state
+from holdfast.objects.codec.registry import GLOBAL
+from holdfast.objects.tree.boundaries import Cuts
+from holdfast.objects.tree.state import EncodedState, decode_state, encode_state
 from holdfast.storage.records import ChunkHash
 
 SMALL = Cuts(
@@ -175,7 +175,7 @@ def test_bytes_that_become_a_bytearray_are_a_change(place):
 
 
 def test_an_encode_function_that_never_says_the_same_twice_is_still_saved():
-    from holdfast.objects.registry import TypeRegistry
+    from holdfast.objects.codec.registry import TypeRegistry
 
     class Odd:
         count = 0
@@ -205,9 +205,9 @@ def test_an_encode_function_that_never_says_the_same_twice_is_still_saved():
     ids=["small", "in a list", "in a run", "in a dict"],
 )
 def test_a_dict_that_changes_while_it_is_encoded_is_still_a_dict(around, tracked):
-    from holdfast.objects.living import LivingTree
-    from holdfast.objects.registry import TypeRegistry
-    from holdfast.objects.tracked import tracked_copy
+    from holdfast.objects.codec.registry import TypeRegistry
+    from holdfast.objects.document.containers import tracked_copy
+    from holdfast.objects.document.document import LivingTree
 
     class Odd:
         changed = 0

@@ -17,8 +17,8 @@ import pytest
 import holdfast
 from holdfast import HoldfastError, IntegrityError
 from holdfast.backends.sqlite import SqliteBackend
-from holdfast.objects.registry import GLOBAL
-from holdfast.objects.state import decode_state
+from holdfast.objects.codec.registry import GLOBAL
+from holdfast.objects.tree.state import decode_state
 from holdfast.storage.records import Query
 
 FLIPS = 240

@@ -19,9 +19,9 @@ import pytest
 import holdfast
 from holdfast.backends.sqlite import SqliteBackend, chunks, collecting
 from holdfast.errors import HoldfastError, IntegrityError
-from holdfast.objects.links import links
-from holdfast.objects.registry import GLOBAL
-from holdfast.objects.state import decode_state
+from holdfast.objects.codec.registry import GLOBAL
+from holdfast.objects.tree.read import links
+from holdfast.objects.tree.state import decode_state
 from holdfast.storage.records import Batch, Claim, Query
 from holdfast.testing.rows import edit
 

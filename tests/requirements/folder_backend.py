@@ -26,9 +26,9 @@ from holdfast.errors import (
     StateError,
     UnsupportedError,
 )
-from holdfast.objects.links import refers
-from holdfast.storage.copying import Adoption
-from holdfast.storage.leasing import Fence, Holder, Lease
+from holdfast.objects.tree.nodes import refers
+from holdfast.storage.copy_rows import Adoption
+from holdfast.storage.leases import Fence, Holder, Lease
 from holdfast.storage.records import (
     Batch,
     ChunkHash,

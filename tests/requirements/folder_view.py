@@ -19,8 +19,8 @@ from holdfast.errors import (
     ErrorCode,
     InvalidInputError,
 )
-from holdfast.storage.copying import Adopted, Adoption, adoption_mark
-from holdfast.storage.leasing import Fence, Holder, Lease
+from holdfast.storage.copy_rows import Adopted, Adoption, adoption_mark
+from holdfast.storage.leases import Fence, Holder, Lease
 from holdfast.storage.records import (
     Batch,
     BranchRow,

@@ -15,8 +15,7 @@ import anyio.to_thread
 
 from holdfast.aio.thread import in_thread
 from holdfast.history.checkpoint import Checkpoint
-from holdfast.objects.tracked_dict import TrackedDict
-from holdfast.objects.tracked_list import TrackedList
+from holdfast.objects.document.containers import TrackedDict, TrackedList
 from holdfast.storage.tables import RowChange
 from holdfast.store.document import DocumentKinds, TrackedDocument
 from holdfast.store.draft import check_draft

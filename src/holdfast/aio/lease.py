@@ -15,7 +15,7 @@ from holdfast.aio.thread import in_thread
 from holdfast.store.lease import HeldLease
 
 if TYPE_CHECKING:
-    from holdfast.storage.leasing import Fence
+    from holdfast.storage.leases import Fence
 
 _LOOK_EVERY: Final = 0.1
 """Seconds between two looks at whether it is lost: a waiting thread for each lease would cost more."""

@@ -23,8 +23,8 @@ from holdfast.aio.session import AsyncSession
 from holdfast.aio.thread import in_thread
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.history.keep import Keep
+from holdfast.objects.codec.registry import C, Upgrade
 from holdfast.objects.diffing.diff import Diff
-from holdfast.objects.registry import C, Upgrade
 from holdfast.reports.listings import SessionInfo
 from holdfast.reports.transfer import CopyReport, ImportReport
 from holdfast.reports.upkeep import ForgetReport, GcReport, RepairReport, VerifyReport

@@ -17,11 +17,19 @@ from typing import Final
 from holdfast.backends.recent import Known, OpenStream, RecentChunks
 from holdfast.backends.rows import Row
 from holdfast.errors import IntegrityError
-from holdfast.objects.compression import RAW, damaged, expand
-from holdfast.objects.deltas import DELTA, grow, shrink
-from holdfast.objects.links import refers
-from holdfast.objects.squeezed import SqueezedChunk, squeeze
-from holdfast.objects.streams import STREAM, VersionStream, unfold
+from holdfast.objects.compression import (
+    DELTA,
+    RAW,
+    STREAM,
+    VersionStream,
+    damaged,
+    expand,
+    grow,
+    shrink,
+    unfold,
+)
+from holdfast.objects.tree.new_chunks import SqueezedChunk, squeeze
+from holdfast.objects.tree.nodes import refers
 from holdfast.storage.records import Chunk, ChunkHash, NewChunk
 
 MAX_DEPTH: Final = 32

@@ -12,8 +12,8 @@ from typing import Final
 
 from holdfast.backends.rules import store_damaged
 from holdfast.errors import ErrorCode, IntegrityError, InvalidInputError, UnsupportedError
-from holdfast.objects.cutting import FORMAT_0
-from holdfast.storage.seal import seal
+from holdfast.objects.tree.boundaries import FORMAT_0
+from holdfast.storage.records import seal
 
 FORMAT: Final = 0
 REVISION: Final = 2

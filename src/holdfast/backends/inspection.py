@@ -24,8 +24,8 @@ from holdfast.storage.records import (
     ChunkHash,
     Operation,
     SessionRow,
+    seal,
 )
-from holdfast.storage.seal import seal
 
 SESSION_IDS: Final = "session ids"
 """An index: (id, number)."""

@@ -12,7 +12,7 @@ from typing import Final
 
 from holdfast.backends.processes import are_in_one_place, boot_ticks, is_gone
 from holdfast.errors import ConflictError, ErrorCode, InvalidInputError
-from holdfast.storage.leasing import Fence, Holder, Lease
+from holdfast.storage.leases import Fence, Holder, Lease
 
 _EARLIEST: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_SECONDS: Final = 10 * 365 * 86_400.0

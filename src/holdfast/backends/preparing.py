@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Final, Protocol
 from holdfast.backends.chunk_rows import PackedChunk, pack
 from holdfast.backends.recent import RecentChunks
 from holdfast.errors import IntegrityError
-from holdfast.objects.deltas import DELTA
-from holdfast.objects.verified import read_chunk
+from holdfast.objects.compression import DELTA
+from holdfast.objects.tree.read import read_chunk
 from holdfast.storage.records import Batch, ChunkHash
 
 if TYPE_CHECKING:
-    from holdfast.storage.copying import Adoption
+    from holdfast.storage.copy_rows import Adoption
 
 _MANY_CHUNKS: Final = 8
 """More than a save of a changed state has: looking which are there costs less than compressing them."""

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from holdfast.storage.leasing import Holder
+from holdfast.storage.leases import Holder
 
 _PROC: Final = Path("/proc")
 _STATE: Final = 0

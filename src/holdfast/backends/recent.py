@@ -11,7 +11,7 @@ import threading
 from collections import OrderedDict
 from typing import Final
 
-from holdfast.objects.streams import VersionStream
+from holdfast.objects.compression import VersionStream
 from holdfast.record import Record
 from holdfast.storage.records import ChunkHash
 

@@ -14,13 +14,11 @@ from holdfast.backends import rows
 from holdfast.backends.inspection import RowInspection
 from holdfast.backends.rows import Row
 from holdfast.errors import IntegrityError
-from holdfast.objects.compression import compress
+from holdfast.objects.compression import STREAM, compress
 from holdfast.objects.hashing import hash_chunk
-from holdfast.objects.links import refers
-from holdfast.objects.streams import STREAM
+from holdfast.objects.tree.nodes import refers
 from holdfast.storage.inspection import Rebuilt
-from holdfast.storage.records import CheckpointRow, ChunkHash
-from holdfast.storage.seal import seal
+from holdfast.storage.records import CheckpointRow, ChunkHash, seal
 
 EPOCH_COLUMN: Final = 6
 """Where the epoch stands in a row of the chunks."""

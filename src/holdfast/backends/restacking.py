@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from holdfast.backends.chunk_rows import MAX_DEPTH
-from holdfast.objects.compression import compress
-from holdfast.objects.deltas import DELTA, shrink
+from holdfast.objects.compression import DELTA, compress, shrink
 from holdfast.record import Record
 from holdfast.storage.records import ChunkHash
 

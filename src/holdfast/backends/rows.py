@@ -11,8 +11,15 @@ import json
 from typing import Any
 
 from holdfast.errors import IntegrityError
-from holdfast.storage.records import BranchRow, CheckpointId, CheckpointRow, ChunkHash, Operation, SessionRow
-from holdfast.storage.seal import seal
+from holdfast.storage.records import (
+    BranchRow,
+    CheckpointId,
+    CheckpointRow,
+    ChunkHash,
+    Operation,
+    SessionRow,
+    seal,
+)
 
 Row = tuple[Any, ...]
 """The columns of one row, as a driver gives and takes them."""

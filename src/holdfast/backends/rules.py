@@ -29,7 +29,7 @@ from holdfast.storage.records import (
 )
 
 if TYPE_CHECKING:
-    from holdfast.storage.copying import Adoption
+    from holdfast.storage.copy_rows import Adoption
 
 
 def check_batch(batch: Batch) -> None:

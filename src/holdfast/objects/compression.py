@@ -14,12 +14,14 @@ from __future__ import annotations
 
 import struct
 import threading
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from holdfast.errors import ErrorCode, IntegrityError
 
 if TYPE_CHECKING:
     import zstandard
+
 
 MAX_CHUNK_BYTES: Final = 1 << 28
 """A chunk is some kilobytes; only a key of a dict can make it larger. More than 256 MiB is not expanded, whatever the
@@ -189,3 +191,127 @@ def damaged(why: str) -> IntegrityError:
         hint="s.recover() gives the newest state that is whole; store.verify() names all that is damaged",
         why=why,
     )
+
+
+DELTA: Final = 2
+"""The number of the codec, beside those of `compression`."""
+
+_WORTH: Final = 3
+"""A difference that takes more than a third of the chunk is not one: the chunk is better stored whole."""
+
+_MAX_BLOCK: Final = 1 << 17
+"""The most that one block of zstd holds."""
+_BLOCK_HEADER_BYTES: Final = 3
+
+
+def shrink(data: bytes, base: bytes) -> bytes | None:
+    """The difference of `data` to `base`, or None where it is not worth it."""
+    import zstandard
+
+    dictionary = zstandard.ZstdCompressionDict(base, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
+    compressor = zstandard.ZstdCompressor(level=LEVEL, dict_data=dictionary, write_content_size=True)
+    packed = compressor.compress(data)
+    return packed if _WORTH * len(packed) < len(data) else None
+
+
+def grow(packed: bytes, base: bytes, size_bytes: int) -> bytes:
+    """The bytes that `shrink` was given: exactly `size_bytes` of them.
+
+    Raises:
+        IntegrityError: The bytes are not what `shrink` made of that base.
+    """
+    import zstandard
+
+    check_claim(size_bytes)
+    try:
+        header_bytes = zstandard.frame_header_size(packed)
+        frame: list[bytes | memoryview] = [frame_opening(len(base) + size_bytes)]
+        for at in range(0, len(base), _MAX_BLOCK):
+            block = base[at : at + _MAX_BLOCK]
+            # The size from the fourth bit on; zero below that says: not the last block, and not compressed.
+            frame += ((len(block) << 3).to_bytes(_BLOCK_HEADER_BYTES, "little"), block)
+        frame.append(memoryview(packed)[header_bytes:])
+        # zstd refuses a frame that holds more or less than it says, and stops there; what `packed` says is not asked.
+        plain = decompressor().decompress(b"".join(frame), allow_extra_data=False)
+    except zstandard.ZstdError as error:
+        raise damaged(str(error)) from error
+    return plain[len(base) :]
+
+
+STREAM: Final = 3
+"""The number of the codec, beside those of `compression` and `deltas`."""
+
+MAX_STREAM_BYTES: Final = 1 << 20
+"""Plain bytes of all versions in a stream: the most that is expanded to read one of them."""
+
+_WINDOW_LOG: Final = 20
+# Small tables: a stream is kept in memory, and most of a version is one long match.
+_TABLE_LOG: Final = 15
+
+# The last block, of no bytes: a stream that goes on has none.
+_CLOSING: Final = b"\x01\x00\x00"
+
+
+class VersionStream:
+    """Compresses one version after the other. One thread at a time; after an error it is of no more use."""
+
+    __slots__ = ("_checker", "_packer", "size_bytes")
+
+    def __init__(self) -> None:
+        import zstandard
+
+        settings = zstandard.ZstdCompressionParameters.from_level(
+            LEVEL,
+            window_log=_WINDOW_LOG,
+            hash_log=_TABLE_LOG,
+            chain_log=_TABLE_LOG,
+            write_content_size=False,
+        )
+        self._packer = zstandard.ZstdCompressor(compression_params=settings).compressobj()
+        self._checker: zstandard.ZstdDecompressionObj | None = None
+        self.size_bytes = 0
+        """Plain bytes of the versions so far."""
+
+    def has_room(self, data: bytes) -> bool:
+        """Whether a version would still fit."""
+        return self.size_bytes + len(data) <= MAX_STREAM_BYTES
+
+    def add(self, data: bytes) -> bytes | None:
+        """The blocks of the next version, or None where they are not worth it: the stream has ended then."""
+        import zstandard
+
+        first = self._checker is None
+        blocks = self._packer.compress(data) + self._packer.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
+        if self._checker is None:
+            self._checker = zstandard.ZstdDecompressor(max_window_size=1 << _WINDOW_LOG).decompressobj()
+        # Everything later stands on these blocks, so they are read back before anybody counts on them. It costs a
+        # fifth of making them.
+        if self._checker.decompress(blocks) != data:
+            return None
+        self.size_bytes += len(data)
+        if first:
+            blocks = blocks[zstandard.frame_header_size(blocks) :]
+            return blocks if len(blocks) < len(data) else None
+        return blocks if _WORTH * len(blocks) < len(data) else None
+
+
+def unfold(versions: Sequence[tuple[bytes, int]]) -> bytes:
+    """The plain bytes of the last of these versions, the first ones of a stream, each as (blocks, size).
+
+    Raises:
+        IntegrityError: They are not what `VersionStream.add` made.
+    """
+    import zstandard
+
+    sizes = [size_bytes for _, size_bytes in versions]
+    total = sum(sizes)
+    check_claim(sizes[-1])
+    if total > MAX_STREAM_BYTES or min(sizes) < 0:
+        raise damaged(f"a stream of {total} bytes")
+    frame = b"".join([frame_opening(total), *[blocks for blocks, _ in versions], _CLOSING])
+    try:
+        # zstd refuses a frame that holds more or less than it says, and stops there.
+        plain = decompressor().decompress(frame, allow_extra_data=False)
+    except zstandard.ZstdError as error:
+        raise damaged(str(error)) from error
+    return plain[total - versions[-1][1] :]

@@ -18,9 +18,9 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
-from holdfast.objects import collected, scalars, wire
-from holdfast.objects.opaque import Opaque
-from holdfast.objects.refusal import MalformedError
+from holdfast.objects.codec import builtin_types, msgpack
+from holdfast.objects.codec.errors import MalformedError
+from holdfast.objects.codec.opaque import Opaque
 from holdfast.objects.tagged import TYPE, VALUE, WRITERS, Form, tag, tagged_json, zone_name
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
@@ -58,8 +58,10 @@ def from_json(data: Any) -> Any:
             if TYPE in item:
                 tags.append((holder, place))
                 depth += 1
-                if depth > wire.MAX_EXTENSION_DEPTH:
-                    raise MalformedError(f"more than {wire.MAX_EXTENSION_DEPTH} tagged values in each other")
+                if depth > msgpack.MAX_EXTENSION_DEPTH:
+                    raise MalformedError(
+                        f"more than {msgpack.MAX_EXTENSION_DEPTH} tagged values in each other"
+                    )
             left += [(item, key, depth) for key, each in item.items() if type(each) in _CONTAINERS]
         elif type(item) is list:
             left += [(item, at, depth) for at, each in enumerate(item) if type(each) in _CONTAINERS]
@@ -131,7 +133,11 @@ def _complex(value: complex) -> dict[str, Any]:
 
 
 def _read_complex(value: Any, bits: Any = None) -> Any:
-    return complex(_text(value)) if bits is None else scalars.MAKE[wire.COMPLEX](bytes.fromhex(bits))
+    return (
+        complex(_text(value))
+        if bits is None
+        else builtin_types.FROM_BYTES[msgpack.COMPLEX](bytes.fromhex(bits))
+    )
 
 
 def _text(value: Any) -> str:
@@ -162,7 +168,7 @@ def _whole_number(value: Any) -> int:
 
 def _read_fraction(value: Any) -> Any:
     numerator, _, denominator = _text(value).partition("/")
-    return collected.MAKE[wire.FRACTION](
+    return builtin_types.FROM_ITEMS[msgpack.FRACTION](
         [_whole_number(numerator), _whole_number(denominator) if denominator else 1]
     )
 
@@ -185,7 +191,9 @@ def _moment(value: Any) -> dict[str, Any]:
         raise MalformedError(f"a time zone that is a {type(value.tzinfo).__name__}")
     # The offset of a zone is for whoever knows the zone to say; a plain time of day has none.
     told = value if zone is None else value.replace(tzinfo=None)
-    given = collected.TAKE[dt.timezone][1](value.tzinfo)[1:] if type(value.tzinfo) is dt.timezone else ()
+    given = (
+        builtin_types.TO_ITEMS[dt.timezone][1](value.tzinfo)[1:] if type(value.tzinfo) is dt.timezone else ()
+    )
     return tag(
         type(value).__name__,
         told.isoformat(),
@@ -201,7 +209,7 @@ def _reader_of_moments(kind: type[dt.datetime | dt.time]) -> Callable[..., Any]:
         if zone is not None:
             if made.tzinfo is not None:
                 raise MalformedError("a time with both an offset and a zone")
-            made = made.replace(tzinfo=scalars.MAKE[wire.ZONEINFO](_text(zone).encode()))
+            made = made.replace(tzinfo=builtin_types.FROM_BYTES[msgpack.ZONEINFO](_text(zone).encode()))
         elif zone_name is not None:
             made = made.replace(tzinfo=dt.timezone(made.utcoffset(), _text(zone_name)))
         return made.replace(fold=fold)
@@ -210,7 +218,7 @@ def _reader_of_moments(kind: type[dt.datetime | dt.time]) -> Callable[..., Any]:
 
 
 def _timezone(value: dt.timezone) -> dict[str, Any]:
-    return tag("timezone", collected.TAKE[dt.timezone][1](value))
+    return tag("timezone", builtin_types.TO_ITEMS[dt.timezone][1](value))
 
 
 def _read_bytes(value: Any) -> bytes:
@@ -259,15 +267,19 @@ class _Reader(NamedTuple):
 
 
 def _collected(code: int) -> _Reader:
-    return _Reader(lambda value: collected.MAKE[code](_items(value)))
+    return _Reader(lambda value: builtin_types.FROM_ITEMS[code](_items(value)))
 
 
 def _mapping(code: int) -> _Reader:
-    return _Reader(lambda value: collected.MAKE[code](_pairs(value)))
+    return _Reader(lambda value: builtin_types.FROM_ITEMS[code](_pairs(value)))
 
 
 def _coded(code: int, kind: int) -> _Reader:
-    return _Reader(lambda value: scalars.MAKE[code](bytes((kind,)) + scalars.surrogate_bytes(_text(value))))
+    return _Reader(
+        lambda value: builtin_types.FROM_BYTES[code](
+            bytes((kind,)) + builtin_types.surrogate_bytes(_text(value))
+        )
+    )
 
 
 _READERS: Final[dict[str, _Reader]] = {
@@ -277,43 +289,45 @@ _READERS: Final[dict[str, _Reader]] = {
     "complex": _Reader(_read_complex, frozenset(("$bits",))),
     "bytes": _Reader(_read_bytes),
     "bytearray": _Reader(lambda value: bytearray(_read_bytes(value))),
-    "tuple": _collected(wire.TUPLE),
-    "set": _collected(wire.SET),
-    "frozenset": _collected(wire.FROZENSET),
+    "tuple": _collected(msgpack.TUPLE),
+    "set": _collected(msgpack.SET),
+    "frozenset": _collected(msgpack.FROZENSET),
     "deque": _Reader(
-        lambda value, maxlen=None: collected.MAKE[wire.DEQUE]([maxlen, *_items(value)]),
+        lambda value, maxlen=None: builtin_types.FROM_ITEMS[msgpack.DEQUE]([maxlen, *_items(value)]),
         frozenset(("$maxlen",)),
     ),
-    "dict": _mapping(wire.PAIRS),
-    "OrderedDict": _mapping(wire.ORDEREDDICT),
-    "Counter": _mapping(wire.COUNTER),
+    "dict": _mapping(msgpack.PAIRS),
+    "OrderedDict": _mapping(msgpack.ORDEREDDICT),
+    "Counter": _mapping(msgpack.COUNTER),
     "defaultdict": _Reader(
-        lambda value, factory=None: collected.MAKE[wire.DEFAULTDICT]([factory, *_pairs(value)]),
+        lambda value, factory=None: builtin_types.FROM_ITEMS[msgpack.DEFAULTDICT]([factory, *_pairs(value)]),
         frozenset(("$factory",)),
     ),
     "datetime": _Reader(_reader_of_moments(dt.datetime), frozenset(("$zone", "$zone_name", "$fold"))),
     "time": _Reader(_reader_of_moments(dt.time), frozenset(("$zone", "$zone_name", "$fold"))),
     "date": _Reader(lambda value: dt.date.fromisoformat(_text(value))),
-    "timedelta": _collected(wire.TIMEDELTA),
-    "timezone": _collected(wire.TIMEZONE),
-    "ZoneInfo": _Reader(lambda value: scalars.MAKE[wire.ZONEINFO](_text(value).encode())),
-    "Decimal": _Reader(lambda value: scalars.MAKE[wire.DECIMAL](_text(value).encode())),
+    "timedelta": _collected(msgpack.TIMEDELTA),
+    "timezone": _collected(msgpack.TIMEZONE),
+    "ZoneInfo": _Reader(lambda value: builtin_types.FROM_BYTES[msgpack.ZONEINFO](_text(value).encode())),
+    "Decimal": _Reader(lambda value: builtin_types.FROM_BYTES[msgpack.DECIMAL](_text(value).encode())),
     "Fraction": _Reader(_read_fraction),
     "UUID": _Reader(_read_uuid, frozenset(("$safe",))),
-    "range": _collected(wire.RANGE),
-    "slice": _collected(wire.SLICE),
-    "ellipsis": _Reader(lambda value: scalars.MAKE[wire.ELLIPSIS](b"" if value is None else b"?")),
+    "range": _collected(msgpack.RANGE),
+    "slice": _collected(msgpack.SLICE),
+    "ellipsis": _Reader(
+        lambda value: builtin_types.FROM_BYTES[msgpack.ELLIPSIS](b"" if value is None else b"?")
+    ),
     "opaque": _Reader(_read_opaque, frozenset(("$name", "$version", "$extra"))),
-    "PurePosixPath": _coded(wire.PATH, 0),
-    "PureWindowsPath": _coded(wire.PATH, 1),
-    "PosixPath": _coded(wire.PATH, 2),
-    "WindowsPath": _coded(wire.PATH, 3),
-    "IPv4Address": _coded(wire.IPADDRESS, 0),
-    "IPv6Address": _coded(wire.IPADDRESS, 1),
-    "IPv4Network": _coded(wire.IPADDRESS, 2),
-    "IPv6Network": _coded(wire.IPADDRESS, 3),
-    "IPv4Interface": _coded(wire.IPADDRESS, 4),
-    "IPv6Interface": _coded(wire.IPADDRESS, 5),
+    "PurePosixPath": _coded(msgpack.PATH, 0),
+    "PureWindowsPath": _coded(msgpack.PATH, 1),
+    "PosixPath": _coded(msgpack.PATH, 2),
+    "WindowsPath": _coded(msgpack.PATH, 3),
+    "IPv4Address": _coded(msgpack.IPADDRESS, 0),
+    "IPv6Address": _coded(msgpack.IPADDRESS, 1),
+    "IPv4Network": _coded(msgpack.IPADDRESS, 2),
+    "IPv6Network": _coded(msgpack.IPADDRESS, 3),
+    "IPv4Interface": _coded(msgpack.IPADDRESS, 4),
+    "IPv6Interface": _coded(msgpack.IPADDRESS, 5),
 }
 
 _ONE_TEXT: Final = frozenset(

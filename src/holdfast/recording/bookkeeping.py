@@ -21,7 +21,7 @@ from holdfast.errors import (
     NotFoundError,
     StateError,
 )
-from holdfast.objects.state import EncodedState
+from holdfast.objects.tree.state import EncodedState
 from holdfast.recording.capturing import Captured
 from holdfast.recording.deciding import LOG, Deciding, warn_not_back
 from holdfast.recording.events import (

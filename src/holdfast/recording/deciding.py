@@ -26,7 +26,7 @@ from holdfast.store.draft import check_step
 if TYPE_CHECKING:
     from holdfast.history.checkpoint import Checkpoint
     from holdfast.history.keep import Keep
-    from holdfast.objects.state import EncodedState
+    from holdfast.objects.tree.state import EncodedState
     from holdfast.recording.bus import EventBus
     from holdfast.recording.sources import Source
     from holdfast.store.session import Session

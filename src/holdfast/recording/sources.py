@@ -15,7 +15,7 @@ from dataclasses import is_dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from holdfast.errors import ErrorCode, InvalidInputError, StateError
-from holdfast.objects.pydantic_models import is_model
+from holdfast.objects.codec.pydantic_models import is_model
 
 
 @runtime_checkable

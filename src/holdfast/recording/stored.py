@@ -22,9 +22,10 @@ from holdfast.errors import (
     StateError,
 )
 from holdfast.history.checkpoint import Checkpoint
-from holdfast.objects.codec import decode_value, encode_value
-from holdfast.objects.registry import TypeRegistry
-from holdfast.objects.state import EncodedState, decode_state
+from holdfast.objects.codec.decode import decode_value
+from holdfast.objects.codec.encode import encode_value
+from holdfast.objects.codec.registry import TypeRegistry
+from holdfast.objects.tree.state import EncodedState, decode_state
 from holdfast.record import Record
 from holdfast.recording.counting import Counters, counters_of, has_recorded
 from holdfast.storage.records import CheckpointId, ChunkHash

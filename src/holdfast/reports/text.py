@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from holdfast.objects.codec.paths import quoted
 from holdfast.objects.diffing.change import path_text
 from holdfast.objects.diffing.words import Lines, Mark, line_marks, word_marks
-from holdfast.objects.spelling import quoted
 from holdfast.objects.tagged import (
     integer_text,
     json_form,

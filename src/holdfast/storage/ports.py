@@ -29,9 +29,9 @@ from holdfast.storage.records import (
 )
 
 if TYPE_CHECKING:
-    from holdfast.storage.copying import Adopted, Adoption
+    from holdfast.storage.copy_rows import Adopted, Adoption
     from holdfast.storage.inspection import Flaw, LostRow, Rebuilt
-    from holdfast.storage.leasing import Fence, Holder, Lease
+    from holdfast.storage.leases import Fence, Holder, Lease
     from holdfast.storage.tables import Row, RowChange, RowQuery, Table
 
 

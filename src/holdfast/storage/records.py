@@ -13,12 +13,15 @@ removals touch may change, and each change goes into the operation log in the sa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NewType, Protocol
+from typing import TYPE_CHECKING, Any, NewType, Protocol
+
+import ormsgpack
+import xxhash
 
 from holdfast.record import Record
 
 if TYPE_CHECKING:
-    from holdfast.storage.leasing import Fence
+    from holdfast.storage.leases import Fence
     from holdfast.storage.tables import RowChange
 
 CheckpointId = NewType("CheckpointId", bytes)
@@ -323,3 +326,15 @@ class Receipt(Record):
     """What a commit wrote: the checkpoint rows with what the store gave them."""
 
     checkpoints: tuple[CheckpointRow, ...] = ()
+
+
+def seal(*fields: Any) -> int:
+    """The checksum of a row: a signed 64-bit number over the encoded fields, order and types included.
+
+    A chunk is named by a cryptographic hash of its bytes, so damage in it cannot hide. Rows that the store itself fills
+    in (heads, sequence numbers, tags) have no such name, and carry this over every column instead. It is made against
+    failing disks and memory, not against an attacker who can write the file.
+    """
+    unsigned = xxhash.xxh3_64_intdigest(ormsgpack.packb(list(fields), option=ormsgpack.OPT_NON_STR_KEYS))
+    # Both SQLite and PostgreSQL have signed 64-bit integers.
+    return unsigned - (1 << 64) if unsigned >> 63 else unsigned

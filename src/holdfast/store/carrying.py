@@ -16,10 +16,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from holdfast.errors import ConflictError, ErrorCode
-from holdfast.objects.links import links
-from holdfast.objects.verified import read_chunks
+from holdfast.objects.tree.read import links, read_chunks
 from holdfast.record import Record
-from holdfast.storage.copying import Adoption
+from holdfast.storage.copy_rows import Adoption
 from holdfast.storage.ports import Backend, Reader
 from holdfast.storage.records import (
     BranchRow,

@@ -18,7 +18,7 @@ from typing import Final, Literal
 from holdfast.errors import ConflictError, ErrorCode
 from holdfast.history.oplog import recorded
 from holdfast.record import Record
-from holdfast.storage.copying import Adopted
+from holdfast.storage.copy_rows import Adopted
 from holdfast.storage.ports import Backend, Reader
 from holdfast.storage.records import CheckpointId, CheckpointRow, Operation, Query, SessionRow
 

@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, cast
 
 from holdfast.history.names import check_label
-from holdfast.objects.at_hand import KEPT_BYTES, ChunksAtHand
-from holdfast.objects.registry import GLOBAL, TypeRegistry
+from holdfast.objects.codec.registry import GLOBAL, TypeRegistry
+from holdfast.objects.tree.chunk_cache import KEPT_BYTES, ChunksAtHand
 from holdfast.record import Record
 from holdfast.storage.ports import Backend, ReadsAhead
 from holdfast.store.keep import Retention
 from holdfast.store.metrics import Metrics
 
 if TYPE_CHECKING:
-    from holdfast.objects.cutting import Cuts
+    from holdfast.objects.tree.boundaries import Cuts
 
 _AT_HAND_BYTES: Final = KEPT_BYTES
 

@@ -12,12 +12,13 @@ from typing import Any
 from holdfast.errors import ErrorCode, InvalidInputError
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.history.refs import resolve
-from holdfast.objects.codec import decode_value, encode_value
+from holdfast.objects.codec.decode import decode_value
+from holdfast.objects.codec.encode import encode_value
+from holdfast.objects.codec.paths import parse_path
+from holdfast.objects.codec.registry import TypeRegistry
 from holdfast.objects.diffing.change import PathStep
 from holdfast.objects.diffing.diff import Diff
 from holdfast.objects.diffing.states import changes_of_roots, plain_value_at
-from holdfast.objects.registry import TypeRegistry
-from holdfast.objects.selection import parse_path
 from holdfast.objects.tagged import json_form
 from holdfast.storage.ports import Backend, Reader
 from holdfast.storage.records import CheckpointRow, ChunkHash

@@ -13,14 +13,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.errors import ConflictError, ErrorCode, InvalidInputError
 from holdfast.history.checkpoint import Checkpoint
-from holdfast.objects.changes import Change
-from holdfast.objects.cutting import FORMAT_0, Cuts
-from holdfast.objects.living import DocumentEncoding, LivingTree
-from holdfast.objects.registry import TypeRegistry
-from holdfast.objects.state import EncodedState
-from holdfast.objects.tracked import encoded_type, plain_copy, tracked_copy
-from holdfast.objects.tracked_dict import TrackedDict
-from holdfast.objects.tracked_list import TrackedList
+from holdfast.objects.codec.builtin_types import encoded_type
+from holdfast.objects.codec.registry import TypeRegistry
+from holdfast.objects.document.containers import (
+    TrackedDict,
+    TrackedList,
+    plain_copy,
+    tracked_copy,
+)
+from holdfast.objects.document.document import Change, DocumentEncoding, LivingTree
+from holdfast.objects.tree.boundaries import FORMAT_0, Cuts
+from holdfast.objects.tree.state import EncodedState
 from holdfast.storage.records import ChunkHash
 from holdfast.storage.tables import RowChange
 from holdfast.store.draft import Draft, check_draft

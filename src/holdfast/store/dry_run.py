@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from holdfast.errors import ErrorCode, UnsupportedError
-from holdfast.storage.copying import Adoption
+from holdfast.storage.copy_rows import Adoption
 from holdfast.storage.inspection import Rebuilt
-from holdfast.storage.leasing import Fence, Holder, Lease
+from holdfast.storage.leases import Fence, Holder, Lease
 from holdfast.storage.ports import Backend, Collection, Inspection, Reader
 from holdfast.storage.records import Batch, Receipt
 from holdfast.storage.tables import RowChange

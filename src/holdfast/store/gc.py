@@ -21,8 +21,7 @@ from holdfast.errors import BackendError, ErrorCode, IntegrityError, InvalidInpu
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.history.refs import missing_head, resolve
 from holdfast.history.removal import remove
-from holdfast.objects.links import links
-from holdfast.objects.verified import read_chunk
+from holdfast.objects.tree.read import links, read_chunk
 from holdfast.reports.upkeep import ForgetReport, GcReport
 from holdfast.storage.ports import Backend, Collection, Reader
 from holdfast.storage.records import CheckpointId, CheckpointRow, ChunkHash, Claim, Query, SessionRow, Swept

@@ -24,7 +24,7 @@ from holdfast.errors import ConflictError, ErrorCode, HoldfastError, InvalidInpu
 from holdfast.history.names import check_lease
 
 if TYPE_CHECKING:
-    from holdfast.storage.leasing import Fence
+    from holdfast.storage.leases import Fence
     from holdfast.storage.ports import Backend
 
 _RENEWALS: Final = 3

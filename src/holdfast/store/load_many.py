@@ -1,8 +1,7 @@
 """load_each: many states one after the other, read in pages.
 
 A page is read from one view of the store, and the view is let go before the first state of the page is handed out: who
-takes long over a state holds up nobody. What is kept of a page is bytes; a state is built when its turn comes. States
-that follow each other share most of their chunks, which are read once and put into each from there.
+takes long over a state holds up nobody. What is kept of a page is bytes; a state is built when its turn comes.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ from holdfast.errors import (
     UnsupportedError,
 )
 from holdfast.history.checkpoint import Checkpoint
-from holdfast.objects.at_hand import ChunksAtHand
-from holdfast.objects.recurring import RecurringRuns, RecurringState
-from holdfast.objects.registry import TypeRegistry
-from holdfast.objects.verified import Read, fetch
+from holdfast.objects.codec.registry import TypeRegistry
+from holdfast.objects.tree.chunk_cache import ChunksAtHand
+from holdfast.objects.tree.read import Read, fetch
+from holdfast.objects.tree.state import JoinedState, read_state
 from holdfast.storage.ports import Backend, Reader
 from holdfast.storage.records import CheckpointId, ChunkHash, Query
 from holdfast.store.place import read_again
@@ -46,9 +45,10 @@ _OF_ONE_STATE: Final = (IntegrityError, StateError, UnsupportedError)
 class LoadedState:
     """A state on its way to who asked for it, or what is wrong with it."""
 
-    __slots__ = ("_error", "_read", "_value")
+    __slots__ = ("_error", "_read", "_types", "_value")
 
-    def __init__(self, read: RecurringState | None, error: HoldfastError | None) -> None:
+    def __init__(self, types: TypeRegistry, read: JoinedState | None, error: HoldfastError | None) -> None:
+        self._types = types
         self._read = read
         self._error = error
         self._value: Any = None
@@ -58,7 +58,7 @@ class LoadedState:
         if self._read is None:
             return
         try:
-            self._value = self._read.build()
+            self._value = self._read.decode(self._types)
         except _OF_ONE_STATE as error:
             self._error = error
         self._read = None
@@ -88,7 +88,7 @@ class StatePages:
         self._backend = backend
         # The roots of a page are read together, and found there when each state is read.
         self._at_hand = at_hand.or_own()
-        self._runs = RecurringRuns(types)
+        self._types = types
         given: object = checkpoints
         if not isinstance(given, Iterable) or isinstance(given, str | Checkpoint):
             raise _no_checkpoints(given)
@@ -142,11 +142,11 @@ class StatePages:
     def _loaded(self, read: Read, root: ChunkHash, removed: HoldfastError | None) -> LoadedState:
         if removed is not None:
             # Its chunks may well be there, or even be remembered; nobody can load what is forgotten.
-            return LoadedState(None, removed)
+            return LoadedState(self._types, None, removed)
         try:
-            return LoadedState(self._runs.state(root, read), None)
+            return LoadedState(self._types, read_state(root, read), None)
         except _OF_ONE_STATE as error:
-            return LoadedState(None, error)
+            return LoadedState(self._types, None, error)
 
 
 class EachState(Iterator[Any]):

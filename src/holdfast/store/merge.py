@@ -20,14 +20,14 @@ from holdfast.history.names import check_tags
 from holdfast.history.oplog import FROM_SESSION
 from holdfast.history.refs import get_head
 from holdfast.history.refs import resolve as resolve_ref
-from holdfast.objects.codec import decode_value
+from holdfast.objects.codec.decode import decode_value
+from holdfast.objects.codec.registry import TypeRegistry
 from holdfast.objects.diffing.change import PathStep
 from holdfast.objects.diffing.diff import Diff
 from holdfast.objects.diffing.states import changes_of_roots
 from holdfast.objects.merging.resolving import Resolve, Resolver
 from holdfast.objects.merging.states import MergedState, merge_roots
-from holdfast.objects.registry import TypeRegistry
-from holdfast.objects.state import encode_state
+from holdfast.objects.tree.state import encode_state
 from holdfast.record import Record
 from holdfast.reports.changes import MergeReport
 from holdfast.storage.ports import Reader

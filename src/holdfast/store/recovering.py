@@ -18,9 +18,9 @@ from holdfast.errors import ErrorCode, IntegrityError, NotFoundError, RecoveryWa
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.history.refs import Ref, parse, resolve
 from holdfast.history.remains import NO_NUMBER, Remains, Way
-from holdfast.objects.registry import TypeRegistry
-from holdfast.objects.state import decode_state
-from holdfast.objects.verified import Read
+from holdfast.objects.codec.registry import TypeRegistry
+from holdfast.objects.tree.read import Read
+from holdfast.objects.tree.state import decode_state
 from holdfast.record import Record
 from holdfast.reports.upkeep import DamagedCheckpoint, Recovered
 from holdfast.storage.inspection import LostRow
@@ -66,7 +66,7 @@ def load_intact(writer: Writer, ref: str | Checkpoint, path: str | None, types: 
         )
         if path is None:
             return found.state
-        from holdfast.objects.selection import select_part
+        from holdfast.objects.tree.select import select_part
 
         return select_part(found.row.root, path, found.read, types)
 

@@ -33,7 +33,7 @@ from holdfast.errors import (
 )
 from holdfast.history.checkpoint import Checkpoint, new_row
 from holdfast.history.refs import find_head, missing_head, resolve
-from holdfast.objects.state import EncodedState, decode_state, encode_state
+from holdfast.objects.tree.state import EncodedState, decode_state, encode_state
 from holdfast.record import Record
 from holdfast.storage.ports import Backend, Reader
 from holdfast.storage.records import (
@@ -64,8 +64,8 @@ from holdfast.store.place import (
 
 if TYPE_CHECKING:
     from holdfast.history.keep import Keep
-    from holdfast.objects.memo import StateMemo
-    from holdfast.storage.leasing import Fence
+    from holdfast.objects.tree.memo import StateMemo
+    from holdfast.storage.leases import Fence
     from holdfast.store.archives.keeping import ExportFolder
     from holdfast.store.document import DocumentKinds
     from holdfast.store.keep import Retirement, SaveRetention

@@ -20,8 +20,8 @@ from holdfast.errors import ConflictError, ErrorCode, IntegrityError, InvalidInp
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.history.names import check_branch, check_label, check_session, check_tags
 from holdfast.history.refs import ancestors, is_range, resolve_range
-from holdfast.objects.registry import TypeRegistry, can_register
-from holdfast.objects.state import EncodedState, read_state
+from holdfast.objects.codec.registry import TypeRegistry, can_register
+from holdfast.objects.tree.state import EncodedState, read_state
 from holdfast.storage.ports import Reader
 from holdfast.storage.records import CheckpointId, Claim, Query
 from holdfast.store import operations
@@ -260,7 +260,7 @@ class Session:
 
             value = load_intact(self._writer, ref, path, types)
         if as_ is not None:
-            from holdfast.objects.build import build
+            from holdfast.objects.codec.convert import build
 
             value = build(value, as_, types)
         self._writer.parts.metrics.loaded(perf_counter_ns() - began)
@@ -402,7 +402,7 @@ class Session:
             self._writer.notice(reader, row)
             kept.note_root(self.id, row.root)
             if path is not None:
-                from holdfast.objects.selection import select_part
+                from holdfast.objects.tree.select import select_part
 
                 return select_part(row.root, path, kept.through(reader.chunks), types)
             found = read_state(row.root, kept.through(reader.chunks, row.size_bytes))

@@ -11,8 +11,7 @@ from typing import Final
 
 from holdfast.errors import ErrorCode, IntegrityError
 from holdfast.objects.hashing import hash_chunk
-from holdfast.objects.links import links
-from holdfast.objects.verified import Read, read_chunk
+from holdfast.objects.tree.read import Read, links, read_chunk
 from holdfast.record import Record
 from holdfast.storage.ports import Inspection
 from holdfast.storage.records import ChunkHash

@@ -16,7 +16,7 @@ from weakref import WeakSet
 
 from holdfast.history import jsontext
 from holdfast.history.checkpoint import Checkpoint, moment
-from holdfast.objects.registry import C, Upgrade
+from holdfast.objects.codec.registry import C, Upgrade
 from holdfast.reports.listings import SessionInfo
 from holdfast.storage.ports import Backend, Reader
 from holdfast.storage.records import Query, SessionRow, StoreStats
@@ -353,7 +353,7 @@ class Store(TendedStore):
         Raises:
             InvalidInputError: It holds something that cannot be saved; the message has its path.
         """
-        from holdfast.objects.codec import encode_value
+        from holdfast.objects.codec.encode import encode_value
 
         self._parts.types.begin()
         return encode_value(value, self._parts.types)
@@ -364,7 +364,7 @@ class Store(TendedStore):
         Raises:
             StateError: The bytes are no value, or do not fit the registered types.
         """
-        from holdfast.objects.codec import decode_value
+        from holdfast.objects.codec.decode import decode_value
 
         return decode_value(data, self._parts.types)
 

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
 from holdfast.errors import BackendError, ErrorCode
-from holdfast.storage.copying import Adopted, Adoption
+from holdfast.storage.copy_rows import Adopted, Adoption
 from holdfast.storage.inspection import Rebuilt
-from holdfast.storage.leasing import Fence, Holder, Lease
+from holdfast.storage.leases import Fence, Holder, Lease
 from holdfast.storage.ports import Backend, Collection, Inspection, Reader
 from holdfast.storage.records import (
     Batch,

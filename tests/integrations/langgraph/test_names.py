@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 import holdfast
 from holdfast import HoldfastWarning, Opaque
 from holdfast.integrations.langgraph import HoldfastSaver
-from holdfast.objects.registry import GLOBAL
+from holdfast.objects.codec.registry import GLOBAL
 
 Plan = value_samples.Plan
 FULL = f"{value_samples.__name__}.Plan"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from holdfast.backends import leasing, processes
 from holdfast.backends.processes import is_gone, this_process
-from holdfast.storage.leasing import Holder
+from holdfast.storage.leases import Holder
 
 needs_proc = pytest.mark.skipif(not this_process("x").started, reason="this system has no /proc like Linux")
 

@@ -14,7 +14,7 @@ import holdfast  # noqa: E402
 from holdfast.backends.postgres import PostgresBackend  # noqa: E402
 from holdfast.backends.postgres.errors import outcome_unknown  # noqa: E402
 from holdfast.errors import BackendError, ConflictError, ErrorCode  # noqa: E402
-from holdfast.storage.copying import Adoption  # noqa: E402
+from holdfast.storage.copy_rows import Adoption  # noqa: E402
 from holdfast.storage.records import Batch, Receipt, SessionRow  # noqa: E402
 from holdfast.testing.faults import Fault, FaultyBackend, failing, io_failed  # noqa: E402
 from holdfast.testing.rows import save  # noqa: E402

@@ -16,7 +16,7 @@ from holdfast.backends.postgres import PostgresBackend, lease  # noqa: E402
 from holdfast.backends.postgres.connection import Connection  # noqa: E402
 from holdfast.backends.processes import boot_ticks, this_process  # noqa: E402
 from holdfast.errors import ConflictError, ErrorCode  # noqa: E402
-from holdfast.storage.leasing import Holder, Lease  # noqa: E402
+from holdfast.storage.leases import Holder, Lease  # noqa: E402
 from holdfast.testing.rows import save  # noqa: E402
 
 NAME = "heartbeat:work"

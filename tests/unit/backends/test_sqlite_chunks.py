@@ -13,10 +13,9 @@ import pytest
 
 from holdfast import BackendError, ErrorCode, IntegrityError
 from holdfast.backends.sqlite import SqliteBackend
-from holdfast.objects.deltas import DELTA
-from holdfast.objects.squeezed import SqueezedChunk
-from holdfast.objects.streams import STREAM
-from holdfast.objects.verified import read_chunk
+from holdfast.objects.compression import DELTA, STREAM
+from holdfast.objects.tree.new_chunks import SqueezedChunk
+from holdfast.objects.tree.read import read_chunk
 from holdfast.storage.records import Chunk, NewChunk
 from holdfast.testing.rows import batch, chunk, row
 

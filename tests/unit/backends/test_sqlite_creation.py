@@ -22,8 +22,8 @@ from holdfast.errors import (
     NotFoundError,
     UnsupportedError,
 )
-from holdfast.objects.cutting import FORMAT_0
-from holdfast.storage.seal import seal
+from holdfast.objects.tree.boundaries import FORMAT_0
+from holdfast.storage.records import seal
 from holdfast.testing.rows import contents, save
 
 from .conftest import Open

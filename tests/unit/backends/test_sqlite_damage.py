@@ -16,8 +16,7 @@ import pytest
 
 from holdfast.backends.sqlite import SqliteBackend
 from holdfast.errors import ErrorCode, IntegrityError
-from holdfast.storage.records import ChunkHash, Query
-from holdfast.storage.seal import seal
+from holdfast.storage.records import ChunkHash, Query, seal
 from holdfast.testing.rows import (
     Contents,
     batch,

@@ -12,8 +12,8 @@ from tests.unit.backends.conftest import Open
 import holdfast
 from holdfast.backends.sqlite import SqliteBackend
 from holdfast.errors import BackendError, ConflictError, ErrorCode, UnsupportedError
-from holdfast.storage.leasing import Holder, Lease
-from holdfast.storage.seal import seal
+from holdfast.storage.leases import Holder, Lease
+from holdfast.storage.records import seal
 
 NAME = "heartbeat:work"
 STRANGER = Holder("stranger", "far-away/boot/1.1", 12345, "1")

@@ -12,7 +12,7 @@ import attrs
 import pydantic
 from hypothesis import strategies as st
 
-from holdfast.objects.registry import TypeRegistry
+from holdfast.objects.codec.registry import TypeRegistry
 
 
 class Colour(enum.Enum):

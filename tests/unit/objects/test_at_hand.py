@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import ErrorCode, IntegrityError
-from holdfast.objects.at_hand import _BESIDE, TRUSTED_SECONDS, ChunksAtHand
 from holdfast.objects.hashing import hash_chunk
-from holdfast.objects.verified import read_chunk, read_chunks
+from holdfast.objects.tree.chunk_cache import _BESIDE, TRUSTED_SECONDS, ChunksAtHand
+from holdfast.objects.tree.read import read_chunk, read_chunks
 from holdfast.storage.records import ChunkHash
 
 
@@ -116,7 +116,7 @@ def test_what_a_read_under_way_brings_is_not_kept_once_it_was_emptied():
 
 
 def test_all_of_it_is_read_again_after_a_while(monkeypatch):
-    monkeypatch.setattr("holdfast.objects.at_hand.time.monotonic", lambda: 0.0)
+    monkeypatch.setattr("holdfast.objects.tree.chunk_cache.time.monotonic", lambda: 0.0)
     place, at_hand = Place(b"one"), ChunksAtHand()
     (name,) = place.names
     for later, reads in (
@@ -125,19 +125,19 @@ def test_all_of_it_is_read_again_after_a_while(monkeypatch):
         (TRUSTED_SECONDS + 1, 2),
         (2 * TRUSTED_SECONDS, 2),
     ):
-        monkeypatch.setattr("holdfast.objects.at_hand.time.monotonic", lambda later=later: later)
+        monkeypatch.setattr("holdfast.objects.tree.chunk_cache.time.monotonic", lambda later=later: later)
         assert read_chunk(name, at_hand.begin().through(place.read)) == b"one"
         assert len(place.asked) == reads
 
 
 def test_what_nobody_asks_for_again_is_let_go_in_time(monkeypatch):
-    monkeypatch.setattr("holdfast.objects.at_hand.time.monotonic", lambda: 0.0)
+    monkeypatch.setattr("holdfast.objects.tree.chunk_cache.time.monotonic", lambda: 0.0)
     place, at_hand = Place(b"one"), ChunksAtHand()
     read_chunk(place.names[0], at_hand.begin().through(place.read))
-    monkeypatch.setattr("holdfast.objects.at_hand.time.monotonic", lambda: TRUSTED_SECONDS - 1)
+    monkeypatch.setattr("holdfast.objects.tree.chunk_cache.time.monotonic", lambda: TRUSTED_SECONDS - 1)
     at_hand.let_go()
     assert list(held(at_hand)) == place.names
-    monkeypatch.setattr("holdfast.objects.at_hand.time.monotonic", lambda: TRUSTED_SECONDS + 1)
+    monkeypatch.setattr("holdfast.objects.tree.chunk_cache.time.monotonic", lambda: TRUSTED_SECONDS + 1)
     at_hand.let_go()
     assert held(at_hand) == {}
 

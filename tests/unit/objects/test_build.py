@@ -22,9 +22,9 @@ import pydantic
 import pytest
 
 from holdfast import ErrorCode, StateError
-from holdfast.objects.build import build
-from holdfast.objects.opaque import Opaque
-from holdfast.objects.registry import TypeRegistry
+from holdfast.objects.codec.convert import build
+from holdfast.objects.codec.opaque import Opaque
+from holdfast.objects.codec.registry import TypeRegistry
 
 TYPES = TypeRegistry()
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import ErrorCode, IntegrityError
-from holdfast.objects.deltas import grow, shrink
+from holdfast.objects.compression import grow, shrink
 
 BASE = b"".join(b'{"id": %d, "role": "user", "content": "hello %d"}' % (n, n * n) for n in range(300))
 CHANGED = BASE[:5000] + b"something else" + BASE[5000:9000] + BASE[9020:]

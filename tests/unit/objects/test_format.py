@@ -24,12 +24,13 @@ import pydantic
 import pytest
 from tests.values import identical
 
-from holdfast.objects import collected, scalars, wire
-from holdfast.objects.codec import decode_value, encode_value
-from holdfast.objects.opaque import Opaque
-from holdfast.objects.reading import Reader
-from holdfast.objects.registry import TypeRegistry
-from holdfast.objects.walking import Walker
+from holdfast.objects.codec import builtin_types, msgpack
+from holdfast.objects.codec.decode import decode_value
+from holdfast.objects.codec.encode import encode_value
+from holdfast.objects.codec.opaque import Opaque
+from holdfast.objects.codec.reading import Reader
+from holdfast.objects.codec.registry import TypeRegistry
+from holdfast.objects.codec.walking import Walker
 
 SPEC = Path(__file__).resolve().parents[3] / "docs" / "spec" / "encoding.md"
 
@@ -140,13 +141,13 @@ def test_every_code_is_described_and_has_an_example():
     described = {
         int(code) for code in re.findall(r"^\| (\d+) \|", SPEC.read_text(encoding="utf-8"), re.MULTILINE)
     }
-    known = {*scalars.MAKE, *collected.MAKE, wire.RECORD}
+    known = {*builtin_types.FROM_BYTES, *builtin_types.FROM_ITEMS, msgpack.RECORD}
     assert described == known
     used: set[int] = set()
 
     def note(code: int, payload: bytes) -> None:
         used.add(code)
-        if code not in scalars.MAKE:
+        if code not in builtin_types.FROM_BYTES:
             ormsgpack.unpackb(payload, ext_hook=note)
 
     for written in examples().values():
@@ -156,11 +157,11 @@ def test_every_code_is_described_and_has_an_example():
 
 def test_the_limits_are_those_of_the_page():
     page = SPEC.read_text(encoding="utf-8")
-    assert f"at most {wire.MAX_DEPTH:,} deep" in page
-    assert f"extensions at most {wire.MAX_EXTENSION_DEPTH}." in page
-    assert f"at most {wire.MAX_COLLISIONS:,} may have" in page
-    assert wire.MAX_SIZE == 2**32 - 1
-    assert " ".join(collected.FACTORIES) in page
+    assert f"at most {msgpack.MAX_DEPTH:,} deep" in page
+    assert f"extensions at most {msgpack.MAX_EXTENSION_DEPTH}." in page
+    assert f"at most {msgpack.MAX_COLLISIONS:,} may have" in page
+    assert msgpack.MAX_SIZE == 2**32 - 1
+    assert " ".join(builtin_types.FACTORIES) in page
 
 
 @pytest.mark.parametrize(

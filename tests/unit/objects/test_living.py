@@ -11,12 +11,11 @@ import pytest
 from tests.values import identical
 
 from holdfast import InvalidInputError, StateError
-from holdfast.objects.changes import Change
-from holdfast.objects.cutting import FORMAT_0
-from holdfast.objects.living import DocumentEncoding, LivingTree
-from holdfast.objects.registry import GLOBAL, TypeRegistry
-from holdfast.objects.state import decode_state, encode_state
-from holdfast.objects.tracked import plain_copy, tracked_copy
+from holdfast.objects.codec.registry import GLOBAL, TypeRegistry
+from holdfast.objects.document.containers import plain_copy, tracked_copy
+from holdfast.objects.document.document import Change, DocumentEncoding, LivingTree
+from holdfast.objects.tree.boundaries import FORMAT_0
+from holdfast.objects.tree.state import decode_state, encode_state
 
 RUN = FORMAT_0.leaf_scale
 LIMIT = FORMAT_0.item_limit

@@ -10,10 +10,11 @@ import ormsgpack
 import pytest
 
 from holdfast import ErrorCode, InvalidInputError, StateError
-from holdfast.objects import wire
-from holdfast.objects.codec import decode_value, encode_value
-from holdfast.objects.reading import Reader
-from holdfast.objects.registry import TypeRegistry
+from holdfast.objects.codec import msgpack
+from holdfast.objects.codec.decode import decode_value
+from holdfast.objects.codec.encode import encode_value
+from holdfast.objects.codec.reading import Reader
+from holdfast.objects.codec.registry import TypeRegistry
 
 TYPES = TypeRegistry()
 
@@ -45,52 +46,52 @@ MALFORMED = {
     "bytes as the key of a map": (b"\x81\xc4\x01x\x01", "a map key"),
     "text that is not UTF-8": (b"\xa2\xff\xff", "UTF-8"),
     "text with a surrogate": (b"\xa3\xed\xa0\x80", "UTF-8"),
-    "a tuple without items": (plain(wire.TUPLE, b""), "without a payload"),
-    "a tuple that is a map": (plain(wire.TUPLE, b"\x80"), "holds no array"),
-    "a tuple that is cut off": (plain(wire.TUPLE, b"\x92\x01"), "ends too early"),
-    "a tuple that reaches past its end": (plain(wire.TUPLE, b"\x92\x01") + b"\x01", "ends too early"),
-    "a tuple with more than its items": (plain(wire.TUPLE, b"\x91\x01\x01"), "longer than its items"),
-    "a set of lists": (items(wire.SET, [1]), "unhashable"),
-    "a key that is a list": (items(wire.PAIRS, [1], 2), "unhashable"),
-    "a key without a value": (items(wire.PAIRS, 1, 2, 3), "a key without a value"),
-    "an OrderedDict with half a pair": (items(wire.ORDEREDDICT, 1), "a key without a value"),
-    "a deque longer than its maxlen": (items(wire.DEQUE, 1, "a", "b"), "maxlen"),
-    "a deque with a maxlen below 0": (items(wire.DEQUE, -1), "non-negative"),
-    "a deque without maxlen": (items(wire.DEQUE), "ValueError"),
-    "an unknown factory": (items(wire.DEFAULTDICT, "eval"), "KeyError"),
-    "a factory that is no name": (items(wire.DEFAULTDICT, ["list"]), "unhashable"),
-    "a date of text": (items(wire.DATE, "2026", 1, 1), "whole numbers"),
-    "a date of bools": (items(wire.DATE, 2026, True, True), "whole numbers"),
-    "a date of floats": (items(wire.DATE, 2026.0, 1, 1), "whole numbers"),
-    "a date that does not exist": (items(wire.DATE, 2026, 2, 30), "day is out of range"),
-    "pickled bytes as a datetime": (items(wire.DATETIME, b"\x07\xea\x01\x01\0\0\0\0\0\0", None), "whole numbers"),
-    "a datetime with a second fold": (items(wire.DATETIME, 2026, 1, 1, 0, 0, 0, 0, 2, None), "fold"),
-    "a time of too few numbers": (items(wire.TIME, 1, 2, None), "whole numbers"),
-    "a timedelta beyond its range": (items(wire.TIMEDELTA, 1 << 40, 0, 0), "OverflowError"),
-    "a timezone beyond a day": (items(wire.TIMEZONE, 86_400_000_000), "strictly between"),
-    "a timezone whose name is a number": (items(wire.TIMEZONE, 0, 1), "TypeError"),
-    "a range of step 0": (items(wire.RANGE, 0, 1, 0), "must not be zero"),
-    "a range of floats": (items(wire.RANGE, 0.0, 1.0, 1.0), "whole numbers"),
-    "a slice of four": (items(wire.SLICE, 1, 2, 3, 4), "ValueError"),
-    "a fraction over 0": (items(wire.FRACTION, 1, 0), "a fraction that is none"),
-    "a fraction over less than 0": (items(wire.FRACTION, 1, -2), "a fraction that is none"),
-    "a fraction of floats": (items(wire.FRACTION, 1.0, 2.0), "whole numbers"),
-    "a complex number of 8 bytes": (plain(wire.COMPLEX, b"\0" * 8), "another length"),
-    "a decimal that is text": (plain(wire.DECIMAL, b"ten"), "InvalidOperation"),
-    "a decimal that is not ASCII": (plain(wire.DECIMAL, b"\xff"), "UnicodeDecodeError"),
-    "a UUID of 15 bytes": (plain(wire.UUID, b"\0" * 15), "another length"),
-    "a UUID of 18 bytes": (plain(wire.UUID, b"\0" * 18), "another length"),
-    "a UUID of a strange safety": (plain(wire.UUID, b"\0" * 16 + b"\x05"), "SafeUUID"),
-    "a path of no kind": (plain(wire.PATH, b""), "IndexError"),
-    "a path of an unknown kind": (plain(wire.PATH, b"\x09a"), "KeyError"),
-    "an address of an unknown kind": (plain(wire.IPADDRESS, b"\x0910.0.0.1"), "IndexError"),
-    "an address that is none": (plain(wire.IPADDRESS, b"\x0010.0.0.999"), "AddressValueError"),
-    "an Ellipsis with more": (plain(wire.ELLIPSIS, b"x"), "with a payload"),
-    "surrogates that are no text": (plain(wire.SURROGATES, b"\xff"), "UnicodeDecodeError"),
-    "a zone that is a path": (plain(wire.ZONEINFO, b"../../etc/passwd"), "no zone name"),
-    "a zone that is a module": (plain(wire.ZONEINFO, b"os.path"), "no zone name"),
-    "a zone that is a folder": (plain(wire.ZONEINFO, b"/Europe"), "no zone name"),
-    "a zone of any length": (plain(wire.ZONEINFO, b"a" * 300), "no zone name"),
+    "a tuple without items": (plain(msgpack.TUPLE, b""), "without a payload"),
+    "a tuple that is a map": (plain(msgpack.TUPLE, b"\x80"), "holds no array"),
+    "a tuple that is cut off": (plain(msgpack.TUPLE, b"\x92\x01"), "ends too early"),
+    "a tuple that reaches past its end": (plain(msgpack.TUPLE, b"\x92\x01") + b"\x01", "ends too early"),
+    "a tuple with more than its items": (plain(msgpack.TUPLE, b"\x91\x01\x01"), "longer than its items"),
+    "a set of lists": (items(msgpack.SET, [1]), "unhashable"),
+    "a key that is a list": (items(msgpack.PAIRS, [1], 2), "unhashable"),
+    "a key without a value": (items(msgpack.PAIRS, 1, 2, 3), "a key without a value"),
+    "an OrderedDict with half a pair": (items(msgpack.ORDEREDDICT, 1), "a key without a value"),
+    "a deque longer than its maxlen": (items(msgpack.DEQUE, 1, "a", "b"), "maxlen"),
+    "a deque with a maxlen below 0": (items(msgpack.DEQUE, -1), "non-negative"),
+    "a deque without maxlen": (items(msgpack.DEQUE), "ValueError"),
+    "an unknown factory": (items(msgpack.DEFAULTDICT, "eval"), "KeyError"),
+    "a factory that is no name": (items(msgpack.DEFAULTDICT, ["list"]), "unhashable"),
+    "a date of text": (items(msgpack.DATE, "2026", 1, 1), "whole numbers"),
+    "a date of bools": (items(msgpack.DATE, 2026, True, True), "whole numbers"),
+    "a date of floats": (items(msgpack.DATE, 2026.0, 1, 1), "whole numbers"),
+    "a date that does not exist": (items(msgpack.DATE, 2026, 2, 30), "day is out of range"),
+    "pickled bytes as a datetime": (items(msgpack.DATETIME, b"\x07\xea\x01\x01\0\0\0\0\0\0", None), "whole numbers"),
+    "a datetime with a second fold": (items(msgpack.DATETIME, 2026, 1, 1, 0, 0, 0, 0, 2, None), "fold"),
+    "a time of too few numbers": (items(msgpack.TIME, 1, 2, None), "whole numbers"),
+    "a timedelta beyond its range": (items(msgpack.TIMEDELTA, 1 << 40, 0, 0), "OverflowError"),
+    "a timezone beyond a day": (items(msgpack.TIMEZONE, 86_400_000_000), "strictly between"),
+    "a timezone whose name is a number": (items(msgpack.TIMEZONE, 0, 1), "TypeError"),
+    "a range of step 0": (items(msgpack.RANGE, 0, 1, 0), "must not be zero"),
+    "a range of floats": (items(msgpack.RANGE, 0.0, 1.0, 1.0), "whole numbers"),
+    "a slice of four": (items(msgpack.SLICE, 1, 2, 3, 4), "ValueError"),
+    "a fraction over 0": (items(msgpack.FRACTION, 1, 0), "a fraction that is none"),
+    "a fraction over less than 0": (items(msgpack.FRACTION, 1, -2), "a fraction that is none"),
+    "a fraction of floats": (items(msgpack.FRACTION, 1.0, 2.0), "whole numbers"),
+    "a complex number of 8 bytes": (plain(msgpack.COMPLEX, b"\0" * 8), "another length"),
+    "a decimal that is text": (plain(msgpack.DECIMAL, b"ten"), "InvalidOperation"),
+    "a decimal that is not ASCII": (plain(msgpack.DECIMAL, b"\xff"), "UnicodeDecodeError"),
+    "a UUID of 15 bytes": (plain(msgpack.UUID, b"\0" * 15), "another length"),
+    "a UUID of 18 bytes": (plain(msgpack.UUID, b"\0" * 18), "another length"),
+    "a UUID of a strange safety": (plain(msgpack.UUID, b"\0" * 16 + b"\x05"), "SafeUUID"),
+    "a path of no kind": (plain(msgpack.PATH, b""), "IndexError"),
+    "a path of an unknown kind": (plain(msgpack.PATH, b"\x09a"), "KeyError"),
+    "an address of an unknown kind": (plain(msgpack.IPADDRESS, b"\x0910.0.0.1"), "IndexError"),
+    "an address that is none": (plain(msgpack.IPADDRESS, b"\x0010.0.0.999"), "AddressValueError"),
+    "an Ellipsis with more": (plain(msgpack.ELLIPSIS, b"x"), "with a payload"),
+    "surrogates that are no text": (plain(msgpack.SURROGATES, b"\xff"), "UnicodeDecodeError"),
+    "a zone that is a path": (plain(msgpack.ZONEINFO, b"../../etc/passwd"), "no zone name"),
+    "a zone that is a module": (plain(msgpack.ZONEINFO, b"os.path"), "no zone name"),
+    "a zone that is a folder": (plain(msgpack.ZONEINFO, b"/Europe"), "no zone name"),
+    "a zone of any length": (plain(msgpack.ZONEINFO, b"a" * 300), "no zone name"),
 }  # fmt: skip
 
 
@@ -108,13 +109,13 @@ def test_what_is_no_value_is_named(what):
 @pytest.mark.parametrize(
     "body",
     [
-        items(wire.SET, 1, 1),
-        items(wire.FROZENSET, 1, 1.0),
-        items(wire.PAIRS, 1, "a", 1, "b"),
-        items(wire.PAIRS, True, "a", 1, "b"),
-        items(wire.ORDEREDDICT, "k", 1, "k", 2),
-        items(wire.COUNTER, "k", 1, "k", 2),
-        items(wire.DEFAULTDICT, None, "k", 1, "k", 2),
+        items(msgpack.SET, 1, 1),
+        items(msgpack.FROZENSET, 1, 1.0),
+        items(msgpack.PAIRS, 1, "a", 1, "b"),
+        items(msgpack.PAIRS, True, "a", 1, "b"),
+        items(msgpack.ORDEREDDICT, "k", 1, "k", 2),
+        items(msgpack.COUNTER, "k", 1, "k", 2),
+        items(msgpack.DEFAULTDICT, None, "k", 1, "k", 2),
     ],
 )
 def test_equal_members_and_keys_are_never_merged(body):
@@ -122,15 +123,15 @@ def test_equal_members_and_keys_are_never_merged(body):
 
 
 def test_a_zone_that_this_machine_does_not_have_says_what_to_install():
-    error = failure(plain(wire.ZONEINFO, b"Europe/Atlantis"))
+    error = failure(plain(msgpack.ZONEINFO, b"Europe/Atlantis"))
     assert error.code is ErrorCode.DECODE_FAILED
     assert "Europe/Atlantis" in str(error)
     assert "tzdata" in error.hint
 
 
 def test_a_zone_of_an_unknown_class_is_a_mismatch():
-    record = ormsgpack.Ext(wire.RECORD, ormsgpack.packb(["MyZone", 1, None, None]))
-    error = failure(items(wire.DATETIME, 2026, 1, 1, 0, 0, 0, 0, 0, record))
+    record = ormsgpack.Ext(msgpack.RECORD, ormsgpack.packb(["MyZone", 1, None, None]))
+    error = failure(items(msgpack.DATETIME, 2026, 1, 1, 0, 0, 0, 0, 0, record))
     assert error.code is ErrorCode.TYPE_MISMATCH
     assert "MyZone" in str(error)
     assert "register" in error.hint
@@ -139,7 +140,7 @@ def test_a_zone_of_an_unknown_class_is_a_mismatch():
 def test_a_decimal_is_checked_whatever_the_program_does_with_its_own_context():
     with decimal.localcontext() as context:
         context.traps[decimal.InvalidOperation] = False
-        failure(plain(wire.DECIMAL, b"ten"))
+        failure(plain(msgpack.DECIMAL, b"ten"))
 
 
 def test_a_decimal_is_exact_whatever_the_program_does_with_its_own_context():
@@ -160,6 +161,6 @@ def test_a_class_that_only_claims_to_be_a_known_one_is_refused():
 
 
 def test_a_path_of_the_other_system_comes_back_as_its_pure_kind():
-    value = decode_value(plain(wire.PATH, b"\x03C:\\work\\a.txt"), TYPES)
+    value = decode_value(plain(msgpack.PATH, b"\x03C:\\work\\a.txt"), TYPES)
     assert type(value) is PureWindowsPath
     assert value.name == "a.txt"

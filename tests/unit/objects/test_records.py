@@ -31,11 +31,12 @@ from tests.unit.objects.samples import (
 from tests.values import identical
 
 from holdfast import ErrorCode, StateError
-from holdfast.objects import wire
-from holdfast.objects.codec import decode_value, encode_value
-from holdfast.objects.opaque import Opaque
-from holdfast.objects.reading import Reader
-from holdfast.objects.registry import TypeRegistry
+from holdfast.objects.codec import msgpack
+from holdfast.objects.codec.decode import decode_value
+from holdfast.objects.codec.encode import encode_value
+from holdfast.objects.codec.opaque import Opaque
+from holdfast.objects.codec.reading import Reader
+from holdfast.objects.codec.registry import TypeRegistry
 
 T = TypeVar("T")
 
@@ -560,7 +561,7 @@ class TestOpaque:
         assert decode_value(encode_value(opaque, TYPES), TYPES) == Step("a", 1)
 
     def test_many_in_a_set_do_not_collide(self):
-        points = {Point(number, (number,)) for number in range(wire.MAX_COLLISIONS * 2)}
+        points = {Point(number, (number,)) for number in range(msgpack.MAX_COLLISIONS * 2)}
         body = encode_value(points, TYPES)
         opaque = decode_value(body, TypeRegistry())
         assert len({hash(member) for member in opaque}) > len(points) / 2
@@ -581,5 +582,5 @@ class TestOpaque:
 
 @pytest.mark.parametrize("items", [[], ["a"], ["a", 1], [1, 1, 1, 1], ["a", "1", 1, 1], ["a", 1, 1, 1, 1]])
 def test_a_record_of_another_form_is_no_value(items):
-    body = ormsgpack.packb(ormsgpack.Ext(wire.RECORD, ormsgpack.packb(items)))
+    body = ormsgpack.packb(ormsgpack.Ext(msgpack.RECORD, ormsgpack.packb(items)))
     assert failure(body, TYPES).code is ErrorCode.DECODE_FAILED

@@ -21,11 +21,12 @@ from tests.unit.objects.samples import TYPES, Colour, Counted, Loose, Message, P
 from tests.values import identical
 
 from holdfast import ErrorCode, InvalidInputError
-from holdfast.objects import wire
-from holdfast.objects.codec import decode_value, encode_value
-from holdfast.objects.opaque import Opaque
-from holdfast.objects.registry import TypeRegistry
-from holdfast.objects.walking import Walker
+from holdfast.objects.codec import msgpack
+from holdfast.objects.codec.decode import decode_value
+from holdfast.objects.codec.encode import encode_value
+from holdfast.objects.codec.opaque import Opaque
+from holdfast.objects.codec.registry import TypeRegistry
+from holdfast.objects.codec.walking import Walker
 
 NOBODY = TypeRegistry()
 
@@ -339,7 +340,7 @@ def test_an_encode_function_that_never_ends_is_refused():
 
 
 def test_sets_and_dicts_with_too_many_equal_hashes_are_refused_rather_than_unloadable():
-    clashing = [Clash(number) for number in range(wire.MAX_COLLISIONS + 2)]
+    clashing = [Clash(number) for number in range(msgpack.MAX_COLLISIONS + 2)]
     types = TypeRegistry()
     types.register(Clash, encode=lambda clash: clash.number, decode=Clash)
     # One fewer is fine, both ways; comparing them takes a second, so the bound is what is shown here.
@@ -359,7 +360,7 @@ class Clash:
 
 
 def test_a_value_too_large_for_the_format_is_refused(monkeypatch):
-    monkeypatch.setattr(wire, "MAX_SIZE", 1000)
+    monkeypatch.setattr(msgpack, "MAX_SIZE", 1000)
     for value in ("x" * 1000, ["x" * 600, "y" * 600], {1: "x" * 2000}, [("x" * 600, bytearray(600))]):
         with pytest.raises(InvalidInputError) as caught:
             encode_value(value, TYPES)

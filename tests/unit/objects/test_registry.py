@@ -14,9 +14,10 @@ import pytest
 from tests.unit.objects.samples import SAMPLES, Matrix, Step
 
 from holdfast import ErrorCode, InvalidInputError
-from holdfast.objects.codec import decode_value, encode_value
-from holdfast.objects.opaque import Opaque
-from holdfast.objects.registry import GLOBAL, TypeRegistry, can_register, register
+from holdfast.objects.codec.decode import decode_value
+from holdfast.objects.codec.encode import encode_value
+from holdfast.objects.codec.opaque import Opaque
+from holdfast.objects.codec.registry import GLOBAL, TypeRegistry, can_register, register
 
 
 def refusal(cls: Any, **options: Any) -> InvalidInputError:

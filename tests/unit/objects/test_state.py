@@ -12,8 +12,8 @@ from tests.values import identical, values
 
 from holdfast import ErrorCode, IntegrityError, InvalidInputError, UnsupportedError
 from holdfast.objects.hashing import hash_chunk
-from holdfast.objects.state import EncodedState, decode_state, encode_state
-from holdfast.objects.verified import read_chunks
+from holdfast.objects.tree.read import read_chunks
+from holdfast.objects.tree.state import EncodedState, decode_state, encode_state
 from holdfast.storage.records import ChunkHash
 
 LARGE = {

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast import ErrorCode, IntegrityError
-from holdfast.objects.streams import MAX_STREAM_BYTES, VersionStream, unfold
+from holdfast.objects.compression import MAX_STREAM_BYTES, VersionStream, unfold
 
 Version = tuple[bytes, int]
 

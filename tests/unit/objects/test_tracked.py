@@ -14,12 +14,10 @@ import pytest
 from tests.values import identical
 
 from holdfast import InvalidInputError
-from holdfast.objects.codec import encode_value
-from holdfast.objects.registry import GLOBAL
-from holdfast.objects.tracked import plain_copy, tracked_copy
-from holdfast.objects.tracked_dict import TrackedDict
-from holdfast.objects.tracked_list import TrackedList
-from holdfast.objects.trust import EXACT, VOLATILE
+from holdfast.objects.codec.encode import encode_value
+from holdfast.objects.codec.registry import GLOBAL
+from holdfast.objects.document.containers import TrackedDict, TrackedList, plain_copy, tracked_copy
+from holdfast.objects.document.dirty import EXACT, VOLATILE
 
 STATE = {
     "messages": [{"role": "user", "parts": ["a", "b"]}, {"role": "tool"}],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import tracemalloc
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,15 +11,14 @@ import pytest
 import xxhash
 
 from holdfast import ErrorCode, IntegrityError, InvalidInputError, StateError
-from holdfast.objects import nodes, splitting
-from holdfast.objects.cutting import FORMAT_0
+from holdfast.objects.codec.registry import GLOBAL
 from holdfast.objects.hashing import hash_chunk
-from holdfast.objects.joining import join_state
-from holdfast.objects.nodes import Entry, Node
-from holdfast.objects.recurring import RecurringRuns
-from holdfast.objects.registry import GLOBAL
-from holdfast.objects.spilling import within_limit
-from holdfast.objects.state import EncodedState, decode_state, encode_state
+from holdfast.objects.tree import nodes, splitting
+from holdfast.objects.tree.boundaries import FORMAT_0
+from holdfast.objects.tree.nodes import Entry, Node
+from holdfast.objects.tree.read import join_state
+from holdfast.objects.tree.spilling import within_limit
+from holdfast.objects.tree.state import EncodedState, decode_state, encode_state
 from holdfast.storage.records import ChunkHash
 
 # A run, an index or two, and the root: what one place that changes touches, with room for cuts that move.
@@ -347,66 +345,11 @@ class Looked(Mapping[ChunkHash, bytes]):
         return len(self._names)
 
 
-def piled_up(store: Counted, many: int, claimed: int) -> ChunkHash:
-    """An index that stands in a node over and over."""
-    leaf = store.add(bytes((nodes.LEAF,)) + b"\x01")
-    index = store.add(nodes.index_chunk([Entry(leaf, 1, 1)] * many))
-    return store.root(Node(nodes.LIST, claimed - 5, claimed, [[Entry(index, many, many)] * many, []], [b""]))
-
-
-def recurring(root: ChunkHash, store: Counted) -> Any:
-    return RecurringRuns(GLOBAL).state(root, store).build()
-
-
-def test_among_many_states_nothing_is_read_under_a_node_whose_sizes_do_not_add_up():
-    store = Counted()
-    root = piled_up(store, 1_000, 1_000)
-    with pytest.raises(StateError, match="in a node of 1000"):
-        recurring(root, store)
-    # Once as one of many, and once to say what is wrong.
-    assert store.read == [root, root]
-
-
-def test_among_many_states_more_parts_than_a_state_can_have_are_not_laid_out():
-    store = Counted()
-    root = piled_up(store, 1_000, 1_000_005)
-    tracemalloc.start()
-    try:
-        with pytest.raises(StateError, match="parts in"):
-            recurring(root, store)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    # A million entries would take more than 100.
-    assert peak < 50 << 20
-
-
-def test_among_many_states_a_chunk_that_belies_its_entry_is_found_before_the_next_is_expanded():
-    store = Counted()
-    names = [store.add(bytes((nodes.LEAF,)) + bytes((n,)) * 1_000) for n in range(20)]
-    root = store.root(Node(nodes.LIST, 20, 203, [[Entry(name, 1, 10) for name in names]], [b""]))
-    with pytest.raises(StateError, match="under an entry of 10"):
-        recurring(root, store)
-    assert store.looked_at == [root, names[0]] * 2
-
-
-def test_among_many_states_a_run_of_nodes_that_belies_its_entry_is_found_before_the_next_is_expanded():
-    store = Counted()
-    inner = Node(nodes.RAW, 1, 1, [], [b"x" * 1_000]).pack()
-    names = [store.add(nodes.leaf_chunk([bytes((n,)), inner, b""])) for n in range(20)]
-    root = store.root(Node(nodes.LIST, 20, 43, [[Entry(name, 1, 2) for name in names]], [b""]))
-    with pytest.raises(StateError, match="in a node of 1"):
-        recurring(root, store)
-    assert store.looked_at == [root, names[0]] * 2
-
-
-@pytest.mark.parametrize("way", ["alone", "among many"])
-def test_chunks_that_recur_in_one_state_are_read_once(way):
+def test_chunks_that_recur_in_one_state_are_read_once():
     store = Counted()
     leaves = [store.add(bytes((nodes.LEAF,)) + b"\xd9\x12%018d" % n) for n in range(300)]
     index = store.add(nodes.index_chunk([Entry(name, 1, 20) for name in leaves]))
     node = Node(nodes.LIST, 6_000, 120_003, [[Entry(index, 300, 6_000)] * 20, []], [b""])
     root = store.root(node)
-    found = recurring(root, store) if way == "among many" else decode_state(root, store, GLOBAL)
-    assert found == [f"{n:018}" for n in range(300)] * 20
+    assert decode_state(root, store, GLOBAL) == [f"{n:018}" for n in range(300)] * 20
     assert len(store.read) == len(set(store.read)) == 302

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.objects.cutting import FORMAT_0
-from holdfast.objects.registry import GLOBAL
-from holdfast.objects.state import encode_state
+from holdfast.objects.codec.registry import GLOBAL
+from holdfast.objects.tree.boundaries import FORMAT_0
+from holdfast.objects.tree.state import encode_state
 
 FILE = Path(__file__).with_name("tree_vectors.json")
 

@@ -13,11 +13,12 @@ from tests.unit.objects.samples import TYPES, Point, Step
 from tests.values import identical
 
 from holdfast import ErrorCode, InvalidInputError, StateError, UnsupportedError
-from holdfast.objects import wire
-from holdfast.objects.codec import decode_value, encode_value
-from holdfast.objects.opaque import Opaque
-from holdfast.objects.registry import TypeRegistry
-from holdfast.objects.walking import Walker
+from holdfast.objects.codec import msgpack
+from holdfast.objects.codec.decode import decode_value
+from holdfast.objects.codec.encode import encode_value
+from holdfast.objects.codec.opaque import Opaque
+from holdfast.objects.codec.registry import TypeRegistry
+from holdfast.objects.codec.walking import Walker
 
 Wrap = Callable[[Any], Any]
 
@@ -43,7 +44,7 @@ EXTENSIONS: dict[str, Wrap] = {
 }
 
 
-@pytest.mark.parametrize("levels", [wire.MAX_DEPTH + 1, 100_000])
+@pytest.mark.parametrize("levels", [msgpack.MAX_DEPTH + 1, 100_000])
 @pytest.mark.parametrize("wrap", [*PLAIN.values(), *EXTENSIONS.values()], ids=[*PLAIN, *EXTENSIONS])
 def test_too_deep_is_an_error_with_a_path(wrap, levels):
     if wrap(1) == frozenset([1]):
@@ -62,7 +63,7 @@ def test_deep_bytes_are_an_error_and_no_crash():
         assert caught.value.code is ErrorCode.DECODE_FAILED
     body = b"\xc0"
     for _ in range(3000):
-        body = ormsgpack.packb(ormsgpack.Ext(wire.TUPLE, wire.array_header(1) + body))
+        body = ormsgpack.packb(ormsgpack.Ext(msgpack.TUPLE, msgpack.array_header(1) + body))
     with pytest.raises(StateError, match="200 extensions"):
         decode_value(body, TYPES)
 
@@ -158,7 +159,7 @@ def test_bytes_after_the_end_are_an_error():
     for body in (b"\x01\x01", b"\x90\xc0", encode_value((1, 2), TYPES) + b"\x00"):
         with pytest.raises(StateError, match="bytes after the end"):
             decode_value(body, TYPES)
-    inside = ormsgpack.packb(ormsgpack.Ext(wire.TUPLE, b"\x91\x01\x02"))
+    inside = ormsgpack.packb(ormsgpack.Ext(msgpack.TUPLE, b"\x91\x01\x02"))
     with pytest.raises(StateError, match="longer than its items"):
         decode_value(inside, TYPES)
 

@@ -12,7 +12,7 @@ import holdfast
 from holdfast import BackendError, ConflictError, ErrorCode, InvalidInputError, Keep, NotFoundError
 from holdfast.backends.memory import MemoryBackend
 from holdfast.backends.sqlite import SqliteBackend
-from holdfast.objects.links import reachable
+from holdfast.objects.tree.read import reachable
 from holdfast.storage.records import Query
 from holdfast.store import carrying
 from holdfast.testing.faults import Fault, FaultyBackend, failing, io_failed

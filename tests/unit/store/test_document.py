@@ -12,7 +12,7 @@ from tests.values import identical
 
 import holdfast
 from holdfast import BackendError, ConflictError, Document, InvalidInputError, StateError
-from holdfast.objects.changes import Change
+from holdfast.objects.document.document import Change
 from holdfast.testing.faults import Fault, FaultyBackend, failing, io_failed
 
 STATE: dict[str, Any] = {"messages": [{"n": n, "text": "x" * 100} for n in range(500)], "context": {"k": 0}}

@@ -22,7 +22,7 @@ from holdfast.errors import (
     InvalidInputError,
 )
 from holdfast.history.keep import Keep
-from holdfast.storage.leasing import Holder
+from holdfast.storage.leases import Holder
 from holdfast.testing.faults import Fault, FaultyBackend
 
 __all__ = ["often"]

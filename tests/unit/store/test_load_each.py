@@ -14,7 +14,7 @@ import holdfast
 from holdfast import ErrorCode, IntegrityError, InvalidInputError, NotFoundError
 from holdfast.backends.postgres import PostgresBackend
 from holdfast.backends.sqlite import SqliteBackend
-from holdfast.objects import nodes
+from holdfast.objects.tree import nodes
 from holdfast.testing.faults import Fault, FaultyBackend
 
 

@@ -10,8 +10,8 @@ import pytest
 import holdfast
 from holdfast import ErrorCode, IntegrityError, NotFoundError
 from holdfast.backends.sqlite.read import SqliteReader
-from holdfast.objects import joining, recurring
-from holdfast.objects.at_hand import KEPT_BYTES, TRUSTED_SECONDS
+from holdfast.objects.tree import read as tree_read
+from holdfast.objects.tree.chunk_cache import KEPT_BYTES, TRUSTED_SECONDS
 from holdfast.testing.faults import Fault, FaultyBackend
 
 
@@ -84,8 +84,7 @@ def test_of_the_next_state_only_what_is_new_is_read(store, read, tmp_path):
 def test_on_any_backend_what_is_partly_at_hand_comes_out_whole(backend, chunks_at_hand, monkeypatch, most):
     chunks_at_hand(most)
     # So that there are many questions: a server is asked the next before it has answered the last.
-    for module in (joining, recurring):
-        monkeypatch.setattr(module, "_AT_ONCE", 8)
+    monkeypatch.setattr(tree_read, "_AT_ONCE", 8)
     asked = []
 
     def note(found):
@@ -172,7 +171,7 @@ def test_whatever_the_store_is_used_for_after_ten_minutes_ends_it(store, call, m
     CALLS[call](store)
     assert store._parts.at_hand._kept._chunks
     later = time.monotonic() + TRUSTED_SECONDS + 1
-    monkeypatch.setattr("holdfast.objects.at_hand.time", SimpleNamespace(monotonic=lambda: later))
+    monkeypatch.setattr("holdfast.objects.tree.chunk_cache.time", SimpleNamespace(monotonic=lambda: later))
     CALLS[call](store)
     assert not store._parts.at_hand._kept._chunks
 

@@ -12,7 +12,7 @@ from tests.unit.store.journal import check_links, kinds_of
 
 import holdfast
 from holdfast import BackendError, ConflictError, ErrorCode, Keep, NotFoundError
-from holdfast.storage.leasing import Holder
+from holdfast.storage.leases import Holder
 from holdfast.testing.faults import Fault, FaultyBackend, failing, io_failed
 
 BIG = ["what nobody changes"]

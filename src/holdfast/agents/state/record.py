@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from holdfast.errors import ErrorCode, InvalidInputError, NotFoundError
-from holdfast.objects.registry import register
+from holdfast.objects.codec.registry import register
 
 if TYPE_CHECKING:
     from holdfast.aio import AsyncSession

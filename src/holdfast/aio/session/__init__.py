@@ -20,7 +20,7 @@ from holdfast.aio.thread import in_thread
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.history.keep import Keep
 from holdfast.history.tree import Tree
-from holdfast.objects.state import EncodedState
+from holdfast.objects.tree.state import EncodedState
 from holdfast.reports.changes import Undone
 from holdfast.reports.listings import BranchInfo, OperationInfo
 from holdfast.reports.search import Around

@@ -5,7 +5,7 @@ from __future__ import annotations
 from holdfast.backends import rules
 from holdfast.backends.memory.moment import Moment
 from holdfast.errors import ConflictError
-from holdfast.storage.copying import Adoption, adoption_mark
+from holdfast.storage.copy_rows import Adoption, adoption_mark
 from holdfast.storage.records import CheckpointId
 
 

@@ -20,13 +20,13 @@ from holdfast.backends.memory.collecting import MemoryCollection, Signs
 from holdfast.backends.memory.moment import Moment, apply, check, check_fence, erase
 from holdfast.backends.memory.reader import MemoryReader
 from holdfast.errors import ConflictError, ErrorCode, UnsupportedError
-from holdfast.storage.copying import Adoption
+from holdfast.storage.copy_rows import Adoption
 from holdfast.storage.inspection import Rebuilt
 from holdfast.storage.ports import Inspection
 from holdfast.storage.records import Batch, Receipt
 
 if TYPE_CHECKING:
-    from holdfast.storage.leasing import Fence, Holder, Lease
+    from holdfast.storage.leases import Fence, Holder, Lease
     from holdfast.storage.tables import RowChange
 
 _URL = "memory:"

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 
 from holdfast.backends.memory.moment import Moment
 from holdfast.errors import IntegrityError
-from holdfast.objects.links import refers
+from holdfast.objects.tree.nodes import refers
 from holdfast.storage.records import ChunkHash, Swept
 
 

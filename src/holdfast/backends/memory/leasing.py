@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holdfast.backends import leasing
 from holdfast.backends.memory.moment import Moment
-from holdfast.storage.leasing import Holder, Lease
+from holdfast.storage.leases import Holder, Lease
 
 
 def claim(moment: Moment, name: str, holder: Holder, length: int, *, at: int, ticks: int) -> Lease:

@@ -26,7 +26,7 @@ from holdfast.storage.records import (
 )
 
 if TYPE_CHECKING:
-    from holdfast.storage.leasing import Fence, Lease
+    from holdfast.storage.leases import Fence, Lease
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from itertools import islice
 
 from holdfast.backends.matching import id_range, metadata_matches, normalized
 from holdfast.backends.memory.moment import Moment
-from holdfast.storage.copying import Adopted, adoption_mark
+from holdfast.storage.copy_rows import Adopted, adoption_mark
 from holdfast.storage.records import (
     BranchRow,
     CheckpointId,

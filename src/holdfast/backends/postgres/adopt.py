@@ -20,7 +20,7 @@ from holdfast.backends.postgres.chunks import present_among, put_in_turn
 from holdfast.backends.postgres.connection import Connection
 from holdfast.backends.postgres.reader import mark_name
 from holdfast.errors import ConflictError
-from holdfast.storage.copying import Adoption, adoption_mark
+from holdfast.storage.copy_rows import Adoption, adoption_mark
 from holdfast.storage.records import CheckpointRow
 
 _PUT_SESSION = (

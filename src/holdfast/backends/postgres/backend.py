@@ -40,14 +40,14 @@ from holdfast.backends.postgres.watch import Watcher
 from holdfast.backends.preparing import prepare, prepare_in_turn
 from holdfast.backends.recent import RecentChunks
 from holdfast.errors import ConflictError, ErrorCode, HoldfastError, InvalidInputError, UnsupportedError
-from holdfast.storage.copying import Adoption
+from holdfast.storage.copy_rows import Adoption
 from holdfast.storage.inspection import Rebuilt
 from holdfast.storage.ports import Inspection
 from holdfast.storage.records import Batch, ChunkHash, Receipt
 
 if TYPE_CHECKING:
     from holdfast.backends.inspection import RowInspection
-    from holdfast.storage.leasing import Fence, Holder, Lease
+    from holdfast.storage.leases import Fence, Holder, Lease
     from holdfast.storage.tables import RowChange, Table
 
 _T = TypeVar("_T")

@@ -15,7 +15,7 @@ from holdfast.backends.postgres.connection import Connection
 from holdfast.backends.preparing import depth_of
 from holdfast.backends.recent import RecentChunks
 from holdfast.backends.rows import Row
-from holdfast.objects.deltas import DELTA
+from holdfast.objects.compression import DELTA
 from holdfast.record import Record
 from holdfast.storage.records import ChunkHash
 

@@ -23,8 +23,8 @@ from holdfast.backends.postgres.errors import is_retryable, translated
 from holdfast.backends.postgres.locks import alone
 from holdfast.backends.restacking import Below, Standing, restack
 from holdfast.errors import BackendError, ConflictError, IntegrityError
-from holdfast.objects.streams import STREAM
-from holdfast.objects.verified import read_chunk
+from holdfast.objects.compression import STREAM
+from holdfast.objects.tree.read import read_chunk
 from holdfast.storage.records import ChunkHash, Swept
 
 _MARKED_AT_ONCE: Final = 1000

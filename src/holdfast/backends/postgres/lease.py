@@ -18,7 +18,7 @@ from holdfast.backends import leasing
 from holdfast.backends.postgres.create import VERSION
 from holdfast.backends.processes import is_gone
 from holdfast.backends.rows import Row
-from holdfast.storage.leasing import Fence, Holder, Lease
+from holdfast.storage.leases import Fence, Holder, Lease
 
 Connection = psycopg.Connection[Row]
 

@@ -32,7 +32,7 @@ from holdfast.backends.postgres.query import to_sql
 from holdfast.backends.rows import Row
 from holdfast.errors import ErrorCode, StateError
 from holdfast.record import Record
-from holdfast.storage.copying import Adopted, adoption_mark
+from holdfast.storage.copy_rows import Adopted, adoption_mark
 from holdfast.storage.records import (
     BranchRow,
     CheckpointId,

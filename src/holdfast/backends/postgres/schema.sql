@@ -1,6 +1,6 @@
 -- The tables of a holdfast store in PostgreSQL, version 4, made in a schema of their own (the first of search_path).
 -- Columns mean what they mean in SQLite (docs/spec/sqlite.md); docs/spec/postgres.md has the differences.
--- `seal` is a checksum over the other columns of its row (holdfast.storage.seal).
+-- `seal` is a checksum over the other columns of its row (holdfast.storage.records.seal).
 -- Text is compared byte by byte (COLLATE "C"), so that names have the same order on every server.
 
 CREATE TABLE header (

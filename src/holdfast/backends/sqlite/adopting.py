@@ -18,7 +18,7 @@ from holdfast.backends.sqlite.connection import fetch
 from holdfast.backends.sqlite.read import NEWEST_POSITION, SELECT_SESSION, mark_name
 from holdfast.backends.sqlite.write import INSERT_CHECKPOINT
 from holdfast.errors import ConflictError
-from holdfast.storage.copying import Adoption, adoption_mark
+from holdfast.storage.copy_rows import Adoption, adoption_mark
 from holdfast.storage.records import BranchRow
 
 _START = (

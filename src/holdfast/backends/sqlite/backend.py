@@ -50,9 +50,9 @@ from holdfast.storage.records import Batch, CheckpointId, CheckpointRow, Receipt
 if TYPE_CHECKING:
     from holdfast.backends.sqlite.collecting import SqliteCollection
     from holdfast.backends.sqlite.inspection import SqliteInspection
-    from holdfast.storage.copying import Adoption
+    from holdfast.storage.copy_rows import Adoption
     from holdfast.storage.inspection import Rebuilt
-    from holdfast.storage.leasing import Fence, Holder, Lease
+    from holdfast.storage.leases import Fence, Holder, Lease
     from holdfast.storage.ports import Inspection
     from holdfast.storage.tables import RowChange
 

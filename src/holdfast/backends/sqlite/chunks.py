@@ -9,7 +9,7 @@ import apsw
 from holdfast.backends.chunk_rows import MAX_DEPTH, PackedChunk, ReadChunks
 from holdfast.backends.rows import Row
 from holdfast.backends.sqlite.connection import fetch
-from holdfast.objects.deltas import DELTA
+from holdfast.objects.compression import DELTA
 from holdfast.storage.records import ChunkHash
 
 _SELECT = "SELECT hash, number, codec, size_bytes, base, depth, data FROM chunks WHERE hash = ?"

@@ -21,8 +21,8 @@ from holdfast.backends.sqlite.chunks import read_chunks
 from holdfast.backends.sqlite.connection import fetch, waiting
 from holdfast.backends.sqlite.errors import translated
 from holdfast.errors import BackendError, ConflictError, IntegrityError
-from holdfast.objects.streams import STREAM
-from holdfast.objects.verified import read_chunk
+from holdfast.objects.compression import STREAM
+from holdfast.objects.tree.read import read_chunk
 from holdfast.storage.records import ChunkHash, Swept
 
 _MOST_REWRITTEN: Final = 1 << 20

@@ -11,7 +11,7 @@ import apsw
 from holdfast.backends import leasing
 from holdfast.backends.rows import Row
 from holdfast.backends.sqlite.connection import fetch
-from holdfast.storage.leasing import Fence, Holder, Lease
+from holdfast.storage.leases import Fence, Holder, Lease
 
 _SELECT = (
     "SELECT name, holder, host, pid, started, epoch, since, until, length, ticks FROM leases WHERE name = ?"

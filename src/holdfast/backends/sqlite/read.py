@@ -35,8 +35,8 @@ from holdfast.storage.records import (
 )
 
 if TYPE_CHECKING:
-    from holdfast.storage.copying import Adopted
-    from holdfast.storage.leasing import Lease
+    from holdfast.storage.copy_rows import Adopted
+    from holdfast.storage.leases import Lease
     from holdfast.storage.tables import Row as TableRow
     from holdfast.storage.tables import RowQuery, Table
 
@@ -183,7 +183,7 @@ class SqliteReader:
     def adopted(self, session: SessionRow) -> Adopted | None:
         """See `Reader.adopted`."""
         # Only who copies between stores needs it.
-        from holdfast.storage.copying import adoption_mark
+        from holdfast.storage.copy_rows import adoption_mark
 
         marks = self._all("SELECT value FROM counters WHERE name = ?", (mark_name(session.id),))
         kinds: tuple[Adopted, ...] = ("whole", "partial")

@@ -1,5 +1,5 @@
 -- The tables of a holdfast store, format 0. docs/spec/sqlite.md says what each column means.
--- `seal` is a checksum over the other columns of its row (holdfast.storage.seal).
+-- `seal` is a checksum over the other columns of its row (holdfast.storage.records.seal).
 
 CREATE TABLE header (
     key TEXT NOT NULL PRIMARY KEY,

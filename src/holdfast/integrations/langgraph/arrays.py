@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from holdfast.errors import ErrorCode
 from holdfast.integrations.langgraph.kinds import Kept
-from holdfast.objects.refusal import RefusedError
-from holdfast.objects.shapes import mismatch
+from holdfast.objects.codec.classes import mismatch
+from holdfast.objects.codec.errors import RefusedError
 
 _PREFIX: Final = "numpy."
 

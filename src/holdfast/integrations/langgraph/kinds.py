@@ -13,9 +13,14 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from holdfast.errors import ErrorCode
-from holdfast.objects.fielded import check_fields, refuse_other_attributes, unset_field
-from holdfast.objects.refusal import RefusedError
-from holdfast.objects.shapes import class_name, mismatch
+from holdfast.objects.codec.classes import (
+    check_fields,
+    class_name,
+    mismatch,
+    refuse_other_attributes,
+    unset_field,
+)
+from holdfast.objects.codec.errors import RefusedError
 
 
 class Kept(NamedTuple):

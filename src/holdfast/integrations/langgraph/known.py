@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from holdfast.integrations.langgraph.kinds import Kept, kept_pattern, kept_secret, kept_slots, kept_subclass
 from holdfast.integrations.langgraph.messages import MessageShape
-from holdfast.objects.registry import TypeRegistry
+from holdfast.objects.codec.registry import TypeRegistry
 
 _MESSAGES: Final = (
     "BaseMessage",

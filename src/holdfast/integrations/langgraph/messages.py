@@ -15,10 +15,15 @@ from collections.abc import Callable, Iterable
 from operator import itemgetter
 from typing import Any, Final
 
-from holdfast.objects.fielded import cached_names, other_attribute, refuse_other_attributes, unset_field
-from holdfast.objects.pydantic_models import is_model, unsaved_slots
-from holdfast.objects.shapes import mismatch
-from holdfast.objects.trust import PLAIN
+from holdfast.objects.codec.classes import (
+    cached_names,
+    mismatch,
+    other_attribute,
+    refuse_other_attributes,
+    unset_field,
+)
+from holdfast.objects.codec.pydantic_models import is_model, unsaved_slots
+from holdfast.objects.document.dirty import PLAIN
 
 _MOST_PLANS: Final = 200
 """Of one class; what lies beyond is worked out each time, so that odd messages cannot fill the memory."""

@@ -29,8 +29,8 @@ from holdfast.integrations.langgraph.known import register_known
 from holdfast.integrations.langgraph.messages import MessageShape, suits
 from holdfast.integrations.langgraph.schemas import classes_in, is_schema
 from holdfast.integrations.langgraph.upgrade import upgrade_for
-from holdfast.objects.registry import TypeRegistry, can_register, full_name
-from holdfast.objects.shapes import class_name
+from holdfast.objects.codec.classes import class_name
+from holdfast.objects.codec.registry import TypeRegistry, can_register, full_name
 from holdfast.store import Store
 
 _MOST_WARNED: Final = 100

@@ -15,9 +15,9 @@ from typing import Any
 
 from holdfast.errors import HoldfastWarning
 from holdfast.integrations.langgraph.safe_serde import enum_member
-from holdfast.objects.pydantic_models import ModelShape, is_model
-from holdfast.objects.registry import full_name
-from holdfast.objects.shapes import Taken
+from holdfast.objects.codec.classes import Taken
+from holdfast.objects.codec.pydantic_models import ModelShape, is_model
+from holdfast.objects.codec.registry import full_name
 
 _SETS = (set, frozenset)
 

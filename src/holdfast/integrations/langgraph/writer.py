@@ -24,7 +24,7 @@ from holdfast import ConflictError, ErrorCode, InvalidInputError, NotFoundError,
 from holdfast.integrations.langgraph import keys
 from holdfast.integrations.langgraph.checkpoints import Entry, may_replace
 from holdfast.integrations.langgraph.summary import writes_message, writes_status
-from holdfast.objects.path import key_step
+from holdfast.objects.codec.paths import key_step
 
 _MOST_LINES = 512
 """Sessions that are remembered. Each holds on to the outline of its last state, not to the state."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
 
-from holdfast.objects.codec import decode_value
-from holdfast.objects.registry import TypeRegistry
-from holdfast.objects.spelling import is_plain, quoted
+from holdfast.objects.codec.decode import decode_value
+from holdfast.objects.codec.paths import is_plain, quoted
+from holdfast.objects.codec.registry import TypeRegistry
 from holdfast.record import Record
 
 if TYPE_CHECKING:

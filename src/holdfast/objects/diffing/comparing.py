@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from holdfast.objects import nodes
-from holdfast.objects.codec import decode_value
+from holdfast.objects.codec.decode import decode_value
+from holdfast.objects.codec.registry import TypeRegistry
 from holdfast.objects.diffing.aligning import Pair, rising
 from holdfast.objects.diffing.change import Change, PathStep, Place, Whole
 from holdfast.objects.diffing.encoded import (
@@ -28,10 +28,9 @@ from holdfast.objects.diffing.excerpts import excerpts
 from holdfast.objects.diffing.pairing import Paired, pair_items
 from holdfast.objects.diffing.scanning import ARRAY, MAP
 from holdfast.objects.diffing.stretches import Item, Stretch, all_items, differing, items_at_hand, unequal
-from holdfast.objects.joining import join_node
-from holdfast.objects.registry import TypeRegistry
 from holdfast.objects.tagged import TYPE, VALUE
-from holdfast.objects.verified import Read
+from holdfast.objects.tree import nodes
+from holdfast.objects.tree.read import Read, join_node
 from holdfast.record import Record
 
 _KINDS: Final = {ARRAY: nodes.LIST, MAP: nodes.DICT}

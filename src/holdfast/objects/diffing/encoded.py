@@ -15,9 +15,9 @@ from typing import Any, Final
 
 import ormsgpack
 
-from holdfast.objects import wire
+from holdfast.objects.codec import msgpack
 from holdfast.objects.diffing.scanning import ARRAY, EXTENSION, MAP, Scan, children, head, scan
-from holdfast.objects.nodes import MalformedNodeError, Node, parse_node
+from holdfast.objects.tree.nodes import MalformedNodeError, Node, parse_node
 from holdfast.record import Record
 
 # What an opened value is; also how its parts are addressed.
@@ -27,9 +27,9 @@ PAIRS: Final = "pairs"
 SET: Final = "set"
 RECORD: Final = "record"
 
-_MAPPINGS: Final = {wire.PAIRS: 0, wire.ORDEREDDICT: 0, wire.COUNTER: 0, wire.DEFAULTDICT: 1}
-_ROWS: Final = {wire.TUPLE: 0, wire.DEQUE: 1}
-_SETS: Final = (wire.SET, wire.FROZENSET)
+_MAPPINGS: Final = {msgpack.PAIRS: 0, msgpack.ORDEREDDICT: 0, msgpack.COUNTER: 0, msgpack.DEFAULTDICT: 1}
+_ROWS: Final = {msgpack.TUPLE: 0, msgpack.DEQUE: 1}
+_SETS: Final = (msgpack.SET, msgpack.FROZENSET)
 _TEXT_MARKS: Final = frozenset((*range(0xA0, 0xC0), 0xD9, 0xDA, 0xDB))
 _BYTES_MARKS: Final = frozenset((0xC4, 0xC5, 0xC6))
 _NAMED_MARKS: Final = frozenset((*range(0x80, 0x90), 0xDE, 0xDF, *range(0xC7, 0xCA), *range(0xD4, 0xD9)))
@@ -218,12 +218,12 @@ def _open_extension(value: Encoded, content: int, *, scanned: bool) -> Opened | 
     code = int.from_bytes(data[content - 1 : content], "big", signed=True)
     # Some have an item that belongs to none of their parts: the factory of a defaultdict, the limit of a deque.
     skip = _MAPPINGS.get(code, _ROWS.get(code))
-    if skip is None and code != wire.RECORD and code not in _SETS:
+    if skip is None and code != msgpack.RECORD and code not in _SETS:
         return None
     payload = Encoded(data[content:], value.level)
     if payload.head()[0] != ARRAY:
         raise MalformedNodeError("an extension that holds no array")
-    if code == wire.RECORD:
+    if code == msgpack.RECORD:
         return _open_record(payload, scanned=scanned)
     inside = payload.inside(scanned=scanned)
     if code in _SETS:
@@ -246,7 +246,7 @@ def _open_record(payload: Encoded, *, scanned: bool) -> Opened | None:
     if inside.scanned and not items.scanned:
         # What it keeps beside its fields is compared, too.
         return _open_record(payload, scanned=True)
-    frame = (wire.RECORD, name.data, version.data)
+    frame = (msgpack.RECORD, name.data, version.data)
     return Opened(RECORD, frame, inside.values, inside.keys, extra, inside.scanned)
 
 
@@ -282,7 +282,7 @@ def _open_in_c(data: bytes, level: int) -> Inside:
     if type(found) is list:
         parts = list(map(ormsgpack.packb, found))
         # Bytes after the end, a number that is longer than it need be: not ours.
-        if len(wire.array_header(len(parts))) + sum(map(len, parts)) != len(data):
+        if len(msgpack.array_header(len(parts))) + sum(map(len, parts)) != len(data):
             raise ValueError("not canonical")
         return Inside([Encoded(part, level) for part in parts])
     # A key that is there twice would be lost, too.

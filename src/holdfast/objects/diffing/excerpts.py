@@ -14,9 +14,8 @@ from holdfast.objects.diffing.change import Excerpt
 from holdfast.objects.diffing.encoded import Encoded, Large, is_bytes, is_text
 from holdfast.objects.diffing.scanning import head
 from holdfast.objects.diffing.stretches import differing_bytes
-from holdfast.objects.joining import MAX_NODE_DEPTH
-from holdfast.objects.nodes import INDEX, LEAF, RAW, MalformedNodeError, parse_entries
-from holdfast.objects.verified import Read, read_chunk
+from holdfast.objects.tree.nodes import INDEX, LEAF, RAW, MalformedNodeError, parse_entries
+from holdfast.objects.tree.read import MAX_NODE_DEPTH, Read, read_chunk
 
 _CONTEXT: Final = 48
 """Bytes before and after a difference that are shown with it, where they are at hand."""

@@ -7,8 +7,10 @@ from typing import Any, Final
 
 import ormsgpack
 
-from holdfast.objects import nodes, wire
-from holdfast.objects.codec import encode_value
+from holdfast.objects.codec import msgpack
+from holdfast.objects.codec.encode import encode_value
+from holdfast.objects.codec.paths import Step as AskedStep
+from holdfast.objects.codec.registry import TypeRegistry
 from holdfast.objects.diffing.change import PathStep
 from holdfast.objects.diffing.encoded import (
     DICT,
@@ -22,11 +24,9 @@ from holdfast.objects.diffing.encoded import (
     open_value,
 )
 from holdfast.objects.diffing.stretches import Item, all_items, items_at_hand, items_between
-from holdfast.objects.joining import join_node
-from holdfast.objects.registry import TypeRegistry
-from holdfast.objects.selection import Step as AskedStep
 from holdfast.objects.tagged import VALUE
-from holdfast.objects.verified import Read
+from holdfast.objects.tree import nodes
+from holdfast.objects.tree.read import Read, join_node
 from holdfast.record import Record
 
 _NO_TYPES: Final = TypeRegistry()
@@ -125,7 +125,7 @@ def _as_list(items: list[Item], read: Read) -> Encoded:
         item.value.data if isinstance(item.value, Encoded) else join_node(item.value.node, read)
         for item in items
     ]
-    return Encoded(wire.array_header(len(values)) + b"".join(values))
+    return Encoded(msgpack.array_header(len(values)) + b"".join(values))
 
 
 def _packed(text: str) -> bytes:

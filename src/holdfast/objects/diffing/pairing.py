@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any, Final
 
-from holdfast.objects import nodes
 from holdfast.objects.diffing.aligning import Pair, align, common_start, windows_between
 from holdfast.objects.diffing.encoded import (
     DICT,
@@ -27,6 +26,7 @@ from holdfast.objects.diffing.encoded import (
     open_value,
 )
 from holdfast.objects.diffing.stretches import Item, Stretch, items_at_hand
+from holdfast.objects.tree import nodes
 from holdfast.record import Record
 
 _COMPARED: Final = 400

@@ -11,9 +11,9 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
-from holdfast.objects.codec import decode_value
+from holdfast.objects.codec.decode import decode_value
+from holdfast.objects.codec.registry import TypeRegistry
 from holdfast.objects.diffing.change import Change, PathStep, Place, Whole
-from holdfast.objects.registry import TypeRegistry
 from holdfast.objects.tagged import TYPE
 from holdfast.record import Record
 

@@ -16,12 +16,12 @@ from itertools import accumulate, chain
 from operator import gt
 from typing import Final
 
-from holdfast.objects import nodes
 from holdfast.objects.diffing.aligning import unlike
 from holdfast.objects.diffing.encoded import Encoded, Large, Value
-from holdfast.objects.nodes import MalformedNodeError, Parts
-from holdfast.objects.selection import parts_of
-from holdfast.objects.verified import Read, read_chunks
+from holdfast.objects.tree import nodes
+from holdfast.objects.tree.nodes import MalformedNodeError, Parts
+from holdfast.objects.tree.read import Read, read_chunks
+from holdfast.objects.tree.select import parts_of
 from holdfast.record import Record
 from holdfast.storage.records import ChunkHash
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.objects import wire
+from holdfast.objects.codec import msgpack
 from holdfast.objects.hashing import digest
-from holdfast.objects.nodes import MalformedNodeError
+from holdfast.objects.tree.nodes import MalformedNodeError
 
 ARRAY: Final = "array"
 MAP: Final = "map"
@@ -135,8 +135,8 @@ def scan(body: bytes) -> Scan:
         width = _WIDTHS[body[at]] if at < size else 0
         kind, count, content = (SCALAR, width, at) if width else head(body, at)
         if kind in (ARRAY, MAP):
-            if len(opened) >= wire.READ_DEPTH:
-                raise MalformedNodeError(f"more than {wire.READ_DEPTH:,} containers in each other")
+            if len(opened) >= msgpack.READ_DEPTH:
+                raise MalformedNodeError(f"more than {msgpack.READ_DEPTH:,} containers in each other")
             opened.append(_Open(at, count * 2 if kind == MAP else count))
             at = content
         else:

@@ -6,17 +6,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from holdfast.objects import nodes
-from holdfast.objects.codec import decode_value, encode_value
+from holdfast.objects.codec.decode import decode_value
+from holdfast.objects.codec.encode import encode_value
+from holdfast.objects.codec.paths import parse_path
+from holdfast.objects.codec.registry import TypeRegistry
 from holdfast.objects.diffing.change import Change, PathStep, Place
 from holdfast.objects.diffing.comparing import Comparison
 from holdfast.objects.diffing.encoded import Encoded, Large, Value
 from holdfast.objects.diffing.locating import Located, locate
-from holdfast.objects.joining import join_node, not_a_state, open_root
-from holdfast.objects.nodes import MalformedNodeError
-from holdfast.objects.registry import TypeRegistry
-from holdfast.objects.selection import missing, parse_path
-from holdfast.objects.verified import Read, read_chunks
+from holdfast.objects.tree import nodes
+from holdfast.objects.tree.nodes import MalformedNodeError
+from holdfast.objects.tree.read import Read, join_node, not_a_state, open_root, read_chunks
+from holdfast.objects.tree.select import missing
 from holdfast.storage.records import ChunkHash
 
 

@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from itertools import chain, repeat, zip_longest
 from typing import Any, Final
 
-from holdfast.objects import nodes, wire
+from holdfast.objects.codec import msgpack
 from holdfast.objects.diffing.aligning import unlike
 from holdfast.objects.diffing.encoded import Encoded, Large, Value, open_alike
 from holdfast.objects.diffing.pieces import (
@@ -20,13 +20,14 @@ from holdfast.objects.diffing.pieces import (
     last_at_hand,
     pieces_between,
 )
-from holdfast.objects.nodes import MalformedNodeError, Parts
-from holdfast.objects.verified import Read
+from holdfast.objects.tree import nodes
+from holdfast.objects.tree.nodes import MalformedNodeError, Parts
+from holdfast.objects.tree.read import Read
 from holdfast.record import Record
 
 _STAND_IN_CODE: Final = 127
 """An extension that never is in a state: it holds the place of a node while the run around it is opened."""
-_STAND_IN: Final = wire.extension_header(_STAND_IN_CODE, 4)
+_STAND_IN: Final = msgpack.extension_header(_STAND_IN_CODE, 4)
 
 
 class Item(Record):

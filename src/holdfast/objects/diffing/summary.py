@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from holdfast.objects.codec.opaque import Opaque
 from holdfast.objects.diffing.change import Change, Inherited, PathStep, Place, path_text
 from holdfast.objects.diffing.short_values import SHORT, in_words, is_number, kind_of, numbers
-from holdfast.objects.opaque import Opaque
 from holdfast.record import Record
 
 _STATE: Final = "state"

@@ -11,10 +11,9 @@ from typing import Any
 
 import ormsgpack
 
-from holdfast.objects import wire
+from holdfast.objects.codec import msgpack
 from holdfast.objects.diffing.encoded import DICT, LIST, Encoded, Value, is_text
-from holdfast.objects.joining import join_node, node_pieces
-from holdfast.objects.verified import Read
+from holdfast.objects.tree.read import Read, join_node, node_pieces
 
 _Piece = bytes | Value
 
@@ -69,7 +68,7 @@ def whole(value: Value, read: Read) -> bytes:
 
 def list_of(values: Sequence[Value], read: Read) -> Encoded:
     """A list with these items."""
-    return Built([wire.array_header(len(values)), *values], read)
+    return Built([msgpack.array_header(len(values)), *values], read)
 
 
 def row_of(frame: tuple[Any, ...], values: Sequence[Value], read: Read) -> Encoded:
@@ -84,9 +83,9 @@ def mapping_of(frame: tuple[Any, ...], pairs: Mapping[Any, Value], read: Read) -
     if frame == (DICT,):
         return map_of(pairs, read)
     parts = [part for pair in pairs.items() for part in pair]
-    if frame == (wire.PAIRS,) and all(is_text(Encoded(key)) for key in pairs):
+    if frame == (msgpack.PAIRS,) and all(is_text(Encoded(key)) for key in pairs):
         # Such a dict has one encoding, and this is it.
-        return Built([wire.map_header(len(pairs)), *parts], read)
+        return Built([msgpack.map_header(len(pairs)), *parts], read)
     return _extension(frame, parts, read)
 
 
@@ -104,7 +103,7 @@ def record_of(frame: tuple[Any, ...], fields: Mapping[str, Value], extra: Value,
 def map_of(pairs: Mapping[str, Value], read: Read) -> Encoded:
     """A dict whose keys are texts."""
     parts = [part for key, value in pairs.items() for part in (ormsgpack.packb(key), value)]
-    return Built([wire.map_header(len(pairs)), *parts], read)
+    return Built([msgpack.map_header(len(pairs)), *parts], read)
 
 
 def text_of(text: str) -> Encoded:
@@ -114,5 +113,5 @@ def text_of(text: str) -> Encoded:
 
 def _extension(frame: tuple[Any, ...], items: Sequence[_Piece], read: Read) -> Encoded:
     code, *first = frame
-    payload = Built([wire.array_header(len(first) + len(items)), *first, *items], read)
-    return Built([wire.extension_header(code, payload.size), payload], read)
+    payload = Built([msgpack.array_header(len(first) + len(items)), *first, *items], read)
+    return Built([msgpack.extension_header(code, payload.size), payload], read)

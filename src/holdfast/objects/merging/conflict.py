@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal
 
-from holdfast.objects.codec import decode_value
+from holdfast.objects.codec.decode import decode_value
+from holdfast.objects.codec.registry import TypeRegistry
 from holdfast.objects.diffing.change import PathStep, path_text, short_text
-from holdfast.objects.registry import TypeRegistry
 from holdfast.record import Record
 
 ConflictKind = Literal["edit/edit", "edit/remove", "remove/edit", "add/add", "type", "order"]

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, TypeGuard
 
-from holdfast.objects import nodes, wire
-from holdfast.objects.codec import decode_value
+from holdfast.objects.codec import msgpack
+from holdfast.objects.codec.decode import decode_value
+from holdfast.objects.codec.registry import TypeRegistry
 from holdfast.objects.diffing.encoded import (
     DICT,
     LIST,
@@ -28,12 +29,12 @@ from holdfast.objects.diffing.excerpts import first_piece
 from holdfast.objects.diffing.scanning import ARRAY, EXTENSION, MAP
 from holdfast.objects.diffing.stretches import all_items, items_at_hand
 from holdfast.objects.merging import building
-from holdfast.objects.registry import TypeRegistry
-from holdfast.objects.verified import Read
+from holdfast.objects.tree import nodes
+from holdfast.objects.tree.read import Read
 from holdfast.record import Record
 
 _NO_TYPES: Final = TypeRegistry()
-_DICTS: Final = ((DICT,), (wire.PAIRS,))
+_DICTS: Final = ((DICT,), (msgpack.PAIRS,))
 
 
 class Parts(Record):
@@ -132,7 +133,7 @@ def _by_encoded_keys(opened: Opened) -> Opened:
     if opened.shape == PAIRS:
         return opened
     keys = [building.text_of(key).data for key in opened.keys]
-    return Opened(PAIRS, (wire.PAIRS,), opened.values, keys)
+    return Opened(PAIRS, (msgpack.PAIRS,), opened.values, keys)
 
 
 def _as_name(value: Value) -> bytes | None:

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from holdfast.errors import ErrorCode, InvalidInputError
-from holdfast.objects.codec import decode_value
+from holdfast.objects.codec.decode import decode_value
+from holdfast.objects.codec.paths import QUOTED
+from holdfast.objects.codec.registry import TypeRegistry
 from holdfast.objects.diffing.change import PathStep, path_text
 from holdfast.objects.diffing.encoded import DICT, LIST, PAIRS, RECORD, Opened, Value
 from holdfast.objects.merging.opening import Opening
-from holdfast.objects.registry import TypeRegistry
-from holdfast.objects.spelling import QUOTED
 from holdfast.record import Record
 
 _STEP: Final = re.compile(

@@ -14,13 +14,13 @@ from inspect import isawaitable, iscoroutine, iscoroutinefunction
 from typing import Any, Final, Literal
 
 from holdfast.errors import ErrorCode, InvalidInputError
-from holdfast.objects.codec import encode_value
+from holdfast.objects.codec.encode import encode_value
+from holdfast.objects.codec.registry import TypeRegistry
 from holdfast.objects.diffing.change import path_text
 from holdfast.objects.diffing.encoded import Encoded
 from holdfast.objects.diffing.scanning import ARRAY, head
 from holdfast.objects.merging.conflict import ABSENT, MergeConflict
 from holdfast.objects.merging.patterns import Pattern, parse
-from holdfast.objects.registry import TypeRegistry
 from holdfast.record import Record
 
 Ask = Callable[[MergeConflict], Any]

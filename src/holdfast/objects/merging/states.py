@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from holdfast.objects import nodes
-from holdfast.objects.codec import decode_value, encode_value
+from holdfast.objects.codec.decode import decode_value
+from holdfast.objects.codec.encode import encode_value
+from holdfast.objects.codec.registry import TypeRegistry
 from holdfast.objects.diffing.encoded import Encoded, Large, Value
-from holdfast.objects.joining import not_a_state, open_root
 from holdfast.objects.merging.building import whole
 from holdfast.objects.merging.conflict import MergeConflict, MergeResolution
 from holdfast.objects.merging.opening import Opening
@@ -16,9 +16,9 @@ from holdfast.objects.merging.patterns import Pattern, is_there
 from holdfast.objects.merging.resolving import Resolve, Resolver, no_such_place, only_as_a_whole
 from holdfast.objects.merging.unsure import UnsureBase, UnsureMerge
 from holdfast.objects.merging.values import Merge
-from holdfast.objects.nodes import MalformedNodeError
-from holdfast.objects.registry import TypeRegistry
-from holdfast.objects.verified import Read, read_chunks
+from holdfast.objects.tree import nodes
+from holdfast.objects.tree.nodes import MalformedNodeError
+from holdfast.objects.tree.read import Read, not_a_state, open_root, read_chunks
 from holdfast.record import Record
 from holdfast.storage.records import ChunkHash
 

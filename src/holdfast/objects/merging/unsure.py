@@ -15,8 +15,9 @@ from __future__ import annotations
 from collections.abc import Generator, Hashable, Iterable, Sequence
 from typing import Any, Final
 
-from holdfast.objects import wire
-from holdfast.objects.codec import decode_value
+from holdfast.objects.codec import msgpack
+from holdfast.objects.codec.decode import decode_value
+from holdfast.objects.codec.registry import TypeRegistry
 from holdfast.objects.diffing.change import PathStep
 from holdfast.objects.diffing.encoded import DICT, LIST, PAIRS, RECORD, Encoded, Opened, Value
 from holdfast.objects.merging import building
@@ -25,7 +26,6 @@ from holdfast.objects.merging.extras import merge_set_names
 from holdfast.objects.merging.ordering import order_keys, order_named
 from holdfast.objects.merging.resolving import Resolver
 from holdfast.objects.merging.values import Merge, Spot, Three
-from holdfast.objects.registry import TypeRegistry
 from holdfast.record import Record
 
 _NO_TYPES: Final = TypeRegistry()
@@ -153,7 +153,7 @@ class UnsureMerge(Merge):
     def _list_items(self, place: _Place) -> Generator[Three, _Maybe, list[Value] | None]:
         """The items of a tuple, or of a list whose items say who they are; None where it is neither."""
         rows = [each.values for each in place.sides]
-        if place.ours.frame[0] == wire.TUPLE:
+        if place.ours.frame[0] == msgpack.TUPLE:
             if len({len(row) for row in rows}) > 1:
                 return None
             names: list[list[Hashable]] = [[*range(len(row))] for row in rows]

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable
 from typing import Any, Final
 
-from holdfast.objects import wire
-from holdfast.objects.codec import decode_value
+from holdfast.objects.codec import msgpack
+from holdfast.objects.codec.decode import decode_value
+from holdfast.objects.codec.registry import TypeRegistry
 from holdfast.objects.diffing.change import PathStep
 from holdfast.objects.diffing.encoded import (
     DICT,
@@ -34,13 +35,12 @@ from holdfast.objects.merging.outcomes import Appended, Contact, Entry, Stretch
 from holdfast.objects.merging.resolving import Resolver, answered
 from holdfast.objects.merging.rows import join_appended, merge_rows
 from holdfast.objects.merging.texts import merge_lines
-from holdfast.objects.registry import TypeRegistry
-from holdfast.objects.verified import Read
+from holdfast.objects.tree.read import Read
 from holdfast.record import Record
 
 _NO_TYPES: Final = TypeRegistry()
 _NIL: Final = b"\xc0"
-_DICTS: Final = ((DICT,), (wire.PAIRS,))
+_DICTS: Final = ((DICT,), (msgpack.PAIRS,))
 
 
 class Spot:
@@ -181,12 +181,12 @@ class Merge:
     def _row(self, three: Three, parts: Parts) -> _Work:
         frame = parts.ours.frame
         lengths = {len(each.values) for each in parts}
-        if frame[0] == wire.TUPLE:
+        if frame[0] == msgpack.TUPLE:
             # A tuple is a record without names, rather than a row that grows.
             if len(lengths) > 1:
                 return self._conflict(three, _changed(three))
             values = yield from self._positions(three.spot, parts)
-        elif three.base is None or (frame[0] == wire.DEQUE and frame[1] != _NIL):
+        elif three.base is None or (frame[0] == msgpack.DEQUE and frame[1] != _NIL):
             # Two lists that were made apart are not one; a deque that is full would drop what it has no room for.
             return self._conflict(three, _changed(three))
         else:

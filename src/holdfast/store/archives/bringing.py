@@ -18,7 +18,7 @@ from typing import Final
 
 from holdfast.errors import BackendError, ConflictError, ErrorCode, HoldfastError
 from holdfast.history.oplog import operation
-from holdfast.storage.copying import Adoption
+from holdfast.storage.copy_rows import Adoption
 from holdfast.storage.ports import Backend
 from holdfast.storage.records import BranchRow, Chunk, SessionRow
 from holdfast.store.archives.planning import SessionPlan

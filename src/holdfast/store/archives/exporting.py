@@ -17,8 +17,8 @@ from typing import Any, BinaryIO
 from holdfast.errors import HoldfastWarning
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.history.refs import is_range, missing_head, nothing_in, resolve_range
-from holdfast.objects.at_hand import ChunksAtHand
-from holdfast.objects.registry import TypeRegistry
+from holdfast.objects.codec.registry import TypeRegistry
+from holdfast.objects.tree.chunk_cache import ChunksAtHand
 from holdfast.record import Record
 from holdfast.reports.transfer import ExportReport
 from holdfast.storage.ports import Reader

@@ -14,7 +14,7 @@ from typing import Self
 
 from holdfast.errors import ErrorCode, HoldfastError, InvalidInputError
 from holdfast.history.names import check_session
-from holdfast.objects.cutting import Cuts
+from holdfast.objects.tree.boundaries import Cuts
 from holdfast.reports.transfer import ImportReport
 from holdfast.store.archives.bringing import Delivery
 from holdfast.store.archives.limits import ArchiveLimits

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from holdfast.objects.memo import fingerprint
+from holdfast.objects.tree.memo import fingerprint
 
 _WINDOW: Final = 32 << 10
 """Bytes that the format looks back."""

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from holdfast.errors import HoldfastError
 from holdfast.history.checkpoint import Checkpoint
-from holdfast.objects.registry import TypeRegistry
+from holdfast.objects.codec.registry import TypeRegistry
 from holdfast.objects.tagged import tagged_json
 from holdfast.record import Record
 from holdfast.storage.records import CheckpointId, CheckpointRow, SessionRow

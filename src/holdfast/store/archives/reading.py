@@ -11,12 +11,12 @@ from typing import Any
 
 from holdfast.errors import InvalidInputError
 from holdfast.history.checkpoint import checkpoint_id
-from holdfast.objects.cutting import Cuts
+from holdfast.objects.codec.errors import MalformedError, MismatchError
+from holdfast.objects.codec.registry import TypeRegistry
 from holdfast.objects.exact import from_json
-from holdfast.objects.memo import StateMemo
-from holdfast.objects.refusal import MalformedError, MismatchError
-from holdfast.objects.registry import TypeRegistry
-from holdfast.objects.state import encode_state
+from holdfast.objects.tree.boundaries import Cuts
+from holdfast.objects.tree.memo import StateMemo
+from holdfast.objects.tree.state import encode_state
 from holdfast.storage.records import CheckpointId, CheckpointRow, ChunkHash
 from holdfast.store.archives.envelope import (
     CHECKPOINT,

@@ -13,8 +13,8 @@ from types import TracebackType
 from typing import Final, Self
 
 from holdfast.errors import BackendError, ErrorCode
-from holdfast.objects.links import refers
-from holdfast.objects.squeezed import SqueezedChunk, squeeze
+from holdfast.objects.tree.new_chunks import SqueezedChunk, squeeze
+from holdfast.objects.tree.nodes import refers
 from holdfast.storage.records import ChunkHash, NewChunk
 
 _IN_MEMORY: Final = 4 << 20

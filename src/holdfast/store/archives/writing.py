@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from holdfast.errors import ErrorCode, UnsupportedError
+from holdfast.objects.codec.errors import MalformedError
 from holdfast.objects.exact import exact_json
-from holdfast.objects.refusal import MalformedError
 from holdfast.storage.records import CheckpointRow, SessionRow
 from holdfast.store.archives.envelope import SessionHeader, envelope_of, header_of
 

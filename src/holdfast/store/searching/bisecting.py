@@ -15,10 +15,11 @@ from typing import Any, Final, Literal
 
 from holdfast.errors import ErrorCode, InvalidInputError, NotFoundError
 from holdfast.history.checkpoint import Checkpoint
-from holdfast.objects.at_hand import ChunksAtHand
-from holdfast.objects.registry import TypeRegistry
-from holdfast.objects.selection import parse_path, select_part
-from holdfast.objects.state import read_state
+from holdfast.objects.codec.paths import parse_path
+from holdfast.objects.codec.registry import TypeRegistry
+from holdfast.objects.tree.chunk_cache import ChunksAtHand
+from holdfast.objects.tree.select import select_part
+from holdfast.objects.tree.state import read_state
 from holdfast.reports.search import BisectReport, Monotonic
 from holdfast.storage.ports import Reader
 from holdfast.storage.records import ChunkHash

@@ -11,8 +11,9 @@ from itertools import islice
 
 from holdfast.errors import HoldfastError, NotFoundError
 from holdfast.history.checkpoint import Checkpoint
-from holdfast.objects.registry import TypeRegistry
-from holdfast.objects.selection import missing, not_a_path, parse_path, select_part
+from holdfast.objects.codec.paths import not_a_path, parse_path
+from holdfast.objects.codec.registry import TypeRegistry
+from holdfast.objects.tree.select import missing, select_part
 from holdfast.reports.search import Blame, PathChange
 from holdfast.storage.ports import Reader
 from holdfast.storage.records import CheckpointId, CheckpointRow

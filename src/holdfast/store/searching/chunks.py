@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from holdfast.objects.codec import decode_value
+from holdfast.objects.codec.decode import decode_value
+from holdfast.objects.codec.registry import TypeRegistry
 from holdfast.objects.diffing.encoded import Encoded, Large, Value
-from holdfast.objects.joining import join_node, not_a_state, open_root
-from holdfast.objects.nodes import MalformedNodeError, Node
-from holdfast.objects.registry import TypeRegistry
-from holdfast.objects.verified import Read
+from holdfast.objects.tree.nodes import MalformedNodeError, Node
+from holdfast.objects.tree.read import Read, join_node, not_a_state, open_root
 from holdfast.storage.records import ChunkHash
 
 

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
-from holdfast.objects.opaque import Opaque
+from holdfast.objects.codec.opaque import Opaque
 from holdfast.store.searching.functions import (
     FUNCTIONS,
     ROWS,

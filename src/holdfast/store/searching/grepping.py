@@ -9,11 +9,11 @@ from typing import Final
 
 from holdfast.errors import InvalidInputError
 from holdfast.history.checkpoint import Checkpoint
+from holdfast.objects.codec.paths import parse_path
+from holdfast.objects.codec.registry import TypeRegistry
 from holdfast.objects.diffing.change import Change, path_text
 from holdfast.objects.diffing.locating import locate
 from holdfast.objects.diffing.states import changes_of_roots
-from holdfast.objects.registry import TypeRegistry
-from holdfast.objects.selection import parse_path
 from holdfast.reports.search import GrepMatch
 from holdfast.storage.ports import Reader
 from holdfast.storage.records import ChunkHash

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 from holdfast.errors import HoldfastError
-from holdfast.objects.at_hand import ChunksAtHand
+from holdfast.objects.codec.paths import Step
+from holdfast.objects.codec.registry import TypeRegistry
 from holdfast.objects.diffing.encoded import Large, Value
 from holdfast.objects.diffing.locating import locate
-from holdfast.objects.registry import TypeRegistry
-from holdfast.objects.selection import Step
-from holdfast.objects.verified import Read, fetch
+from holdfast.objects.tree.chunk_cache import ChunksAtHand
+from holdfast.objects.tree.read import Read, fetch
 from holdfast.storage.ports import Reader
 from holdfast.storage.records import ChunkHash
 from holdfast.store.searching.chunks import decoded, open_state, reading_state, same

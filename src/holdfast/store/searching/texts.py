@@ -15,17 +15,16 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from holdfast.objects import nodes
-from holdfast.objects.codec import decode_value
+from holdfast.objects.codec.decode import decode_value
+from holdfast.objects.codec.opaque import Opaque
+from holdfast.objects.codec.registry import TypeRegistry
 from holdfast.objects.diffing.change import PathStep
 from holdfast.objects.diffing.encoded import Encoded, Large, Value
 from holdfast.objects.diffing.stretches import items_at_hand
-from holdfast.objects.joining import MAX_NODE_DEPTH, join_node
-from holdfast.objects.nodes import Entry, MalformedNodeError, Node, Parts
-from holdfast.objects.opaque import Opaque
-from holdfast.objects.registry import TypeRegistry
-from holdfast.objects.selection import parts_of
-from holdfast.objects.verified import Read, read_chunks
+from holdfast.objects.tree import nodes
+from holdfast.objects.tree.nodes import Entry, MalformedNodeError, Node, Parts
+from holdfast.objects.tree.read import MAX_NODE_DEPTH, Read, join_node, read_chunks
+from holdfast.objects.tree.select import parts_of
 from holdfast.record import Record
 from holdfast.storage.records import ChunkHash
 from holdfast.store.searching.patterns import Pattern, Span

@@ -15,7 +15,7 @@ from fractions import Fraction
 from pathlib import PurePath
 from typing import Any, Final
 
-from holdfast.objects.opaque import Opaque
+from holdfast.objects.codec.opaque import Opaque
 from holdfast.record import Record
 
 MOST_STEPS = 5_000_000

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import ErrorCode, HoldfastError, StateError
-from holdfast.storage.copying import Adoption
+from holdfast.storage.copy_rows import Adoption
 from holdfast.storage.ports import Backend
 from holdfast.storage.records import BranchRow, CheckpointRow, Query, SessionRow
 from holdfast.testing.conformance.changes import heads, session_row

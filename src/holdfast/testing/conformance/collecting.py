@@ -8,9 +8,9 @@ from contextlib import ExitStack
 import pytest
 
 from holdfast.errors import ConflictError, ErrorCode, IntegrityError
-from holdfast.objects.links import links, reachable
-from holdfast.objects.registry import GLOBAL
-from holdfast.objects.state import encode_state
+from holdfast.objects.codec.registry import GLOBAL
+from holdfast.objects.tree.read import links, reachable
+from holdfast.objects.tree.state import encode_state
 from holdfast.storage.ports import Backend, Collection
 from holdfast.storage.records import CheckpointRow, Chunk, NewChunk, Query, Swept
 from holdfast.testing.conformance.contract import Contract, commit_all

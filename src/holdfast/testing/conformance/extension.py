@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.errors import ConflictError, ErrorCode, UnsupportedError
-from holdfast.storage.leasing import Holder
+from holdfast.storage.leases import Holder
 from holdfast.storage.ports import Backend
 from holdfast.storage.tables import Row, RowQuery, Table
 from holdfast.testing.conformance.contract import Contract

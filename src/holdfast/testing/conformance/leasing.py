@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.backends.processes import boot_ticks, this_process
 from holdfast.errors import ConflictError, ErrorCode, InvalidInputError
-from holdfast.storage.leasing import Fence, Holder, Lease
+from holdfast.storage.leases import Fence, Holder, Lease
 from holdfast.storage.ports import Backend
 from holdfast.storage.records import Guard
 from holdfast.testing.conformance.contract import Contract, commit_all

@@ -11,9 +11,9 @@ import pytest
 from pydantic import BaseModel
 
 from holdfast import Opaque
+from holdfast.objects.codec.registry import TypeRegistry
 from holdfast.objects.diffing.diff import Diff
 from holdfast.objects.diffing.states import changes_of_values
-from holdfast.objects.registry import TypeRegistry
 
 
 class Mood(Enum):

@@ -8,15 +8,15 @@ import ormsgpack
 import pytest
 
 from holdfast import IntegrityError, NotFoundError, StateError
-from holdfast.objects import nodes
+from holdfast.objects.codec.registry import GLOBAL
 from holdfast.objects.diffing import pairing
 from holdfast.objects.diffing.diff import Diff
 from holdfast.objects.diffing.scanning import scan
 from holdfast.objects.diffing.states import changes_of_roots, changes_of_values
 from holdfast.objects.hashing import hash_chunk
-from holdfast.objects.nodes import MalformedNodeError
-from holdfast.objects.registry import GLOBAL
-from holdfast.objects.state import encode_state
+from holdfast.objects.tree import nodes
+from holdfast.objects.tree.nodes import MalformedNodeError
+from holdfast.objects.tree.state import encode_state
 from holdfast.storage.records import ChunkHash
 
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.objects.codec.registry import GLOBAL
 from holdfast.objects.diffing.diff import Diff
 from holdfast.objects.diffing.states import changes_of_values
-from holdfast.objects.registry import GLOBAL
 from holdfast.objects.tagged import json_form
 
 

@@ -7,10 +7,10 @@ import random
 
 import pytest
 
+from holdfast.objects.codec.registry import GLOBAL
 from holdfast.objects.diffing.states import changes_of_roots
-from holdfast.objects.links import reachable
-from holdfast.objects.registry import GLOBAL
-from holdfast.objects.state import encode_state
+from holdfast.objects.tree.read import reachable
+from holdfast.objects.tree.state import encode_state
 
 RANDOM = random.Random(8)
 WORDS = ["".join(RANDOM.choices("abcdefghijklmnop", k=RANDOM.randint(2, 9))) for _ in range(2000)]

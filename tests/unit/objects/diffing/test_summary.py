@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.property.test_diff import edited, plain
 
+from holdfast.objects.codec.registry import GLOBAL
 from holdfast.objects.diffing.diff import Diff
 from holdfast.objects.diffing.states import changes_of_values
-from holdfast.objects.registry import GLOBAL
 
 
 def summary(old, new, width=80):

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from holdfast.errors import ErrorCode, InvalidInputError
+from holdfast.objects.codec.opaque import Opaque
+from holdfast.objects.codec.registry import TypeRegistry
 from holdfast.objects.merging.conflict import ABSENT
 from holdfast.objects.merging.states import MergedValue, merge_values
-from holdfast.objects.opaque import Opaque
-from holdfast.objects.registry import TypeRegistry
 
 CYCLE: list[Any] = []
 CYCLE.append(CYCLE)

@@ -11,17 +11,18 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from holdfast.objects.codec import decode_value, encode_value
+from holdfast.objects.codec.decode import decode_value
+from holdfast.objects.codec.encode import encode_value
+from holdfast.objects.codec.opaque import Opaque
+from holdfast.objects.codec.registry import TypeRegistry
 from holdfast.objects.diffing.encoded import Encoded, Large, Value
 from holdfast.objects.merging.building import whole
 from holdfast.objects.merging.conflict import ABSENT
 from holdfast.objects.merging.resolving import Resolver
 from holdfast.objects.merging.states import MergedValue, merge_values
 from holdfast.objects.merging.values import Merge
-from holdfast.objects.opaque import Opaque
-from holdfast.objects.registry import TypeRegistry
-from holdfast.objects.state import encode_state
-from holdfast.objects.verified import Read
+from holdfast.objects.tree.read import Read
+from holdfast.objects.tree.state import encode_state
 from holdfast.storage.records import ChunkHash
 
 TYPES = TypeRegistry()

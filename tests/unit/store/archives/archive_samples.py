@@ -11,8 +11,8 @@ from typing import Any
 
 from holdfast import Session, Store
 from holdfast.history.checkpoint import checkpoint_id
-from holdfast.objects.registry import TypeRegistry
-from holdfast.objects.state import encode_state
+from holdfast.objects.codec.registry import TypeRegistry
+from holdfast.objects.tree.state import encode_state
 from holdfast.storage.records import ChunkHash
 from holdfast.store.archives.envelope import read_checkpoint, seal_of
 from holdfast.store.archives.limits import ArchiveLimits

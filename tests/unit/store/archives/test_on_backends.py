@@ -12,7 +12,7 @@ import holdfast
 from holdfast import BackendError, Store
 from holdfast.backends.memory import MemoryBackend
 from holdfast.backends.recent import RecentChunks
-from holdfast.objects import at_hand
+from holdfast.objects.tree import chunk_cache as at_hand
 from holdfast.store import load_many as loading
 from holdfast.store.archives import bringing, importing, planning, spool
 from holdfast.testing.faults import Fault, FaultyBackend, failing, io_failed

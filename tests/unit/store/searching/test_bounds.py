@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.objects.opaque import Opaque
+from holdfast.objects.codec.opaque import Opaque
 from holdfast.store.searching import weighing
 from holdfast.store.searching.evaluating import Evaluation
 from holdfast.store.searching.expressions import Expression

@@ -1,0 +1,1 @@
+"""A tracked dict or list that knows what was written to it."""

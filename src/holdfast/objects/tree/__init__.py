@@ -1,0 +1,1 @@
+"""Encoded states as trees of chunks, and back."""
