@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from holdfast.backends.memory import MemoryBackend
-from holdfast.backends.memory.collecting import MemoryCollection
+from holdfast.backends.lease_rules import GC, gc_lease, this_process
+from holdfast.backends.memory import MemoryBackend, MemoryCollection
 from holdfast.errors import HoldfastError
 from holdfast.testing.conformance import BackendConformance, erasing
 
@@ -26,7 +26,7 @@ class Collecting(MemoryBackend):
     @contextmanager
     def collection(self, *, dry_run=False, stale_after=None):
         with super().collection(dry_run=dry_run, stale_after=stale_after) as sound:
-            yield self.kind(sound._lock, sound._newest, sound._writable, sound._epoch)
+            yield self.kind(sound._backend, sound._epoch, sound._lease)
 
 
 class IgnoresStamps(MemoryCollection):
@@ -74,7 +74,7 @@ class FreesNothing(MemoryCollection):
 
 class MarksWhatIsMissing(MemoryCollection):
     def mark(self, names):
-        return super().mark([name for name in names if name in self._newest().chunks])
+        return super().mark([name for name in names if name in self._backend._open_moment().chunks])
 
 
 class MarksAgain(MemoryCollection):
@@ -93,17 +93,17 @@ class FollowsNothing(MemoryCollection):
 
 
 class SweepsInADryRun(MemoryCollection):
-    def __init__(self, lock, newest, writable, epoch):
-        super().__init__(lock, newest, writable or newest, epoch)
+    def __init__(self, backend, epoch, lease):
+        super().__init__(backend, epoch, lease or gc_lease(this_process("x"), epoch))
 
     def sweep(self, limit):
-        self._epoch = self._newest().epoch
+        self._epoch = self._backend._open_moment().epoch
         return super().sweep(limit)
 
 
 class SweepsBesideANewer(MemoryCollection):
     def sweep(self, limit):
-        moment, epoch = self._newest(), self._epoch
+        moment, epoch = self._backend._open_moment(), self._epoch
         moment.epoch, newest = epoch, moment.epoch
         try:
             return super().sweep(limit)
@@ -145,7 +145,7 @@ class OpensAnEpochToCount(MemoryBackend):
     def collection(self, *, dry_run=False, stale_after=None):
         with super().collection(stale_after=stale_after) as real:
             if dry_run:
-                real._writable = None
+                real._lease = None
             yield real
 
 
@@ -160,15 +160,13 @@ class WaitsForTheDead(MemoryBackend):
 
 
 class TakesNothingBack(MemoryBackend):
-    def __init__(self):
-        super().__init__()
-        setattr(self._signs, "end", lambda epoch: None)  # noqa: B010
+    def release(self, lease):
+        pass
 
 
 class TakesBackForOthers(MemoryBackend):
-    def __init__(self):
-        super().__init__()
-        setattr(self._signs, "end", lambda epoch: setattr(self._signs, "_seen", None))  # noqa: B010
+    def release(self, lease):
+        del self._writable().leases[lease.name]
 
 
 class CountsAsOneAtWork(MemoryBackend):
@@ -176,7 +174,7 @@ class CountsAsOneAtWork(MemoryBackend):
     def collection(self, *, dry_run=False, stale_after=None):
         with super().collection(dry_run=dry_run, stale_after=stale_after) as sound:
             if dry_run:
-                self._signs.give(sound._epoch)
+                self._writable().leases[GC] = gc_lease(this_process("x"), sound._epoch)
             yield sound
 
 

@@ -160,7 +160,7 @@ FAULTS = (
     _fault(
         "blind-swap-memory",
         "the memory backend moves a branch wherever it is",
-        "backends/memory",
+        "backends",
         "if actual != move.expected:",
         "if False:",
         *_MEMORY,

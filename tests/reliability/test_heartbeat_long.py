@@ -15,8 +15,8 @@ from tests.unit.agents.beats import Counting, beat, lives, resting
 
 import holdfast
 from holdfast.agents import Heartbeat
+from holdfast.backends.lease_rules import this_process
 from holdfast.backends.memory import MemoryBackend
-from holdfast.backends.processes import this_process
 from holdfast.backends.sqlite import SqliteBackend
 from holdfast.testing.faults import Fault, FaultyBackend
 

@@ -14,7 +14,7 @@ import pytest
 from tests.reliability.crews import Crew
 
 import holdfast
-from holdfast.backends.processes import this_process
+from holdfast.backends.lease_rules import this_process
 from holdfast.errors import ConflictError, ErrorCode
 
 NAME = "heartbeat:s"

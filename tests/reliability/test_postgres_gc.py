@@ -18,9 +18,9 @@ from tests.reliability.crews import Crew, in_threads
 
 import holdfast
 from holdfast import Keep
+from holdfast.backends.chunk_codec import prepare
 from holdfast.backends.postgres import PostgresBackend
 from holdfast.backends.postgres import commit as commits
-from holdfast.backends.preparing import prepare
 from holdfast.errors import IntegrityError
 from holdfast.testing.conformance.chains import mark_parts, saved_as_parts, versions
 from holdfast.testing.conformance.collecting import mark_roots, sweep_all, with_garbage

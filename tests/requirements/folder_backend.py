@@ -17,8 +17,8 @@ from typing import Any
 import ormsgpack
 from tests.requirements.folder_view import View, check, follow, plain
 
-from holdfast.backends import leasing, rules
-from holdfast.backends.intact import ReaderInspection
+from holdfast.backends import lease_rules, rules
+from holdfast.backends.damage import ReaderInspection
 from holdfast.errors import (
     ConflictError,
     ErrorCode,
@@ -127,7 +127,7 @@ class FolderBackend:
     def write_rows(self, changes: Sequence[RowChange], fence: Fence | None = None) -> None:
         def event(view: View) -> dict[str, Any]:
             if fence is not None:
-                leasing.check_fence(view.leases.get(fence.name), fence)
+                lease_rules.check_fence(view.leases.get(fence.name), fence)
             return {"tables": view.tables_there.changed(changes).to_data()}
 
         self.write(event)
@@ -141,20 +141,22 @@ class FolderBackend:
                     return self._catch_up()
 
     def claim(self, name: str, holder: Holder, seconds: float, *, at: int, ticks: int) -> Lease:
-        length, now, ticked = leasing.microseconds(seconds), leasing.ticking(at), leasing.ticking(ticks)
+        length, now = lease_rules.microseconds(seconds), lease_rules.ticking(at, ticks)
 
         def make(view: View) -> Lease:
-            leasing.check_free(view.leases.get(name), holder, at=now(), ticks=ticked())
+            at, ticks = now()
+            lease_rules.check_free(view.leases.get(name), holder, at=at, ticks=ticks)
             epoch = view.lease_epoch + 1
-            return leasing.taken(name, holder, length, epoch=epoch, at=now(), ticks=ticked())
+            return lease_rules.taken(name, holder, length, epoch=epoch, at=at, ticks=ticks)
 
         return self._put_lease(name, make)
 
     def renew(self, lease: Lease, seconds: float, *, at: int, ticks: int) -> Lease:
-        length, now, ticked = leasing.microseconds(seconds), leasing.ticking(at), leasing.ticking(ticks)
+        length, now = lease_rules.microseconds(seconds), lease_rules.ticking(at, ticks)
 
         def make(view: View) -> Lease:
-            return leasing.renewed(view.leases.get(lease.name), lease, length, at=now(), ticks=ticked())
+            at, ticks = now()
+            return lease_rules.renewed(view.leases.get(lease.name), lease, length, at=at, ticks=ticks)
 
         return self._put_lease(lease.name, make)
 
@@ -172,7 +174,7 @@ class FolderBackend:
     def release(self, lease: Lease) -> None:
         def event(view: View) -> dict[str, Any] | None:
             current = view.leases.get(lease.name)
-            held = current is not None and leasing.is_same(current, lease)
+            held = current is not None and lease_rules.is_same(current, lease)
             return {"lease": [lease.name, None]} if held else None
 
         self.write(event)

@@ -12,7 +12,7 @@ from typing import Any
 
 import ormsgpack
 
-from holdfast.backends import leasing, rules
+from holdfast.backends import lease_rules, rules
 from holdfast.backends.row_tables import Tables
 from holdfast.errors import (
     ConflictError,
@@ -159,7 +159,7 @@ def check(view: View, batch: Batch) -> None:
     """Raise what the contract asks for, in its order."""
     claim = batch.claim
     if batch.fence is not None:
-        leasing.check_fence(view.leases.get(batch.fence.name), batch.fence)
+        lease_rules.check_fence(view.leases.get(batch.fence.name), batch.fence)
     owner = view.session_rows.get(claim.session) or SessionRow(
         id=claim.session, agent=None, project=None, created_at=batch.at
     )
@@ -290,7 +290,7 @@ def erase(view: View, session: str) -> View:
         log=tuple(each for each in view.log if each.session != session),
         adopted_rows={name: mark for name, mark in view.adopted_rows.items() if name != session},
         leases={
-            name: each for name, each in view.leases.items() if not leasing.is_named_after(name, session)
+            name: each for name, each in view.leases.items() if not lease_rules.is_named_after(name, session)
         },
     )
 

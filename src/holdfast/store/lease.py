@@ -18,8 +18,7 @@ from copy import copy
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
-from holdfast.backends.leasing import lease_lost, microseconds
-from holdfast.backends.processes import boot_ticks, this_process
+from holdfast.backends.lease_rules import boot_ticks, lease_lost, microseconds, this_process
 from holdfast.errors import ConflictError, ErrorCode, HoldfastError, InvalidInputError
 from holdfast.history.names import check_lease
 

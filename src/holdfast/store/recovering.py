@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from holdfast.backends.memory.moment import Moment
-from holdfast.backends.memory.reader import MemoryReader
+from holdfast.backends.memory import MemoryReader, Moment
 from holdfast.errors import ErrorCode, IntegrityError, NotFoundError, RecoveryWarning
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.history.refs import Ref, parse, resolve

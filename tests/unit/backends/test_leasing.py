@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.backends import leasing, processes
-from holdfast.backends.processes import is_gone, this_process
+from holdfast.backends import lease_rules
+from holdfast.backends.lease_rules import is_gone, this_process
 from holdfast.storage.leases import Holder
 
 needs_proc = pytest.mark.skipif(not this_process("x").started, reason="this system has no /proc like Linux")
@@ -32,9 +32,9 @@ def child() -> Iterator[subprocess.Popen[bytes]]:
 
 def holder_of(pid: int) -> Holder:
     """That process as the holder of a lease."""
-    stat = processes._stat(pid)
+    stat = lease_rules._stat(pid)
     assert stat is not None
-    return this_process("x")._replace(pid=pid, started=stat[processes._STARTED])
+    return this_process("x")._replace(pid=pid, started=stat[lease_rules._STARTED])
 
 
 @needs_proc
@@ -83,7 +83,7 @@ def test_a_process_whose_first_thread_has_ended_is_there_while_others_run() -> N
         process.stdout.readline()
         holder = holder_of(process.pid)
         for _ in range(20_000):
-            stat = processes._stat(process.pid)
+            stat = lease_rules._stat(process.pid)
             if stat is not None and stat[0] == "Z":
                 break
         else:
@@ -97,8 +97,8 @@ def test_a_process_whose_first_thread_has_ended_is_there_while_others_run() -> N
 def test_a_lease_lasts_its_time_and_no_clock_makes_it_last_for_ever(
     at: int, length: int, later: int, ticks: int
 ) -> None:
-    made = leasing.taken("h:s", Holder("a", "far", 1, ""), length, epoch=1, at=at, ticks=0)
-    left = leasing.time_left(made, Holder("b", "far", 2, ""), at=later, ticks=ticks)
+    made = lease_rules.taken("h:s", Holder("a", "far", 1, ""), length, epoch=1, at=at, ticks=0)
+    left = lease_rules.time_left(made, Holder("b", "far", 2, ""), at=later, ticks=ticks)
     assert left == (at + length - later if at - length <= later < at + length else 0)
 
 
@@ -106,12 +106,12 @@ def test_a_lease_lasts_its_time_and_no_clock_makes_it_last_for_ever(
 def test_in_one_place_the_ticks_count_and_no_other_clock(
     at: int, length: int, later: int, ticks: int, after: int
 ) -> None:
-    made = leasing.taken("h:s", Holder("a", "far/boot/1.1", 1, ""), length, epoch=1, at=at, ticks=ticks)
+    made = lease_rules.taken("h:s", Holder("a", "far/boot/1.1", 1, ""), length, epoch=1, at=at, ticks=ticks)
     beside = Holder("b", "another-name/boot/1.1", 2, "")
-    assert leasing.time_left(made, beside, at=later, ticks=ticks + after) == max(0, length - after)
+    assert lease_rules.time_left(made, beside, at=later, ticks=ticks + after) == max(0, length - after)
     # A claim that looked at its clock a moment before the holder did waits that moment longer.
     before = min(after, length)
-    assert leasing.time_left(made, beside, at=later, ticks=ticks - before) == length + before
+    assert lease_rules.time_left(made, beside, at=later, ticks=ticks - before) == length + before
 
 
 @given(at=TIMES, length=LENGTHS, later=TIMES, ahead=st.integers(1, 2**60))
@@ -119,8 +119,8 @@ def test_ticks_that_the_boot_has_not_reached_are_those_of_another(
     at: int, length: int, later: int, ahead: int
 ) -> None:
     holder, beside = Holder("a", "far/boot/1.1", 1, ""), Holder("b", "far/boot/1.1", 2, "")
-    made = leasing.taken("h:s", holder, length, epoch=1, at=at, ticks=length + ahead)
+    made = lease_rules.taken("h:s", holder, length, epoch=1, at=at, ticks=length + ahead)
     elsewhere = Holder("b", "far/other/1.1", 2, "")
-    assert leasing.time_left(made, beside, at=later, ticks=0) == leasing.time_left(
+    assert lease_rules.time_left(made, beside, at=later, ticks=0) == lease_rules.time_left(
         made, elsewhere, at=later, ticks=0
     )

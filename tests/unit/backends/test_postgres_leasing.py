@@ -12,9 +12,9 @@ import pytest
 psycopg = pytest.importorskip("psycopg")
 
 import holdfast  # noqa: E402
+from holdfast.backends.lease_rules import boot_ticks, this_process  # noqa: E402
 from holdfast.backends.postgres import PostgresBackend, lease  # noqa: E402
 from holdfast.backends.postgres.connection import Connection  # noqa: E402
-from holdfast.backends.processes import boot_ticks, this_process  # noqa: E402
 from holdfast.errors import ConflictError, ErrorCode  # noqa: E402
 from holdfast.storage.leases import Holder, Lease  # noqa: E402
 from holdfast.testing.rows import save  # noqa: E402

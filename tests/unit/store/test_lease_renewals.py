@@ -9,8 +9,8 @@ import pytest
 from tests.unit.store.leasing import NAME, PATIENCE, SHORT, STEADY, Hanging, code_of, often, wait_until
 
 import holdfast
+from holdfast.backends.lease_rules import boot_ticks
 from holdfast.backends.memory import MemoryBackend
-from holdfast.backends.processes import boot_ticks
 from holdfast.errors import ConflictError, ErrorCode
 from holdfast.store import lease as leases
 from holdfast.testing.faults import Fault, FaultyBackend, failing, io_failed

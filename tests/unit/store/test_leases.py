@@ -14,8 +14,8 @@ import pytest
 from tests.unit.store.leasing import NAME, PATIENCE, SHORT, STEADY, Hanging, code_of, often, wait_until
 
 import holdfast
+from holdfast.backends.lease_rules import boot_ticks, this_process
 from holdfast.backends.memory import MemoryBackend
-from holdfast.backends.processes import boot_ticks, this_process
 from holdfast.errors import (
     ConflictError,
     ErrorCode,

@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 
 from holdfast.backends import rules
-from holdfast.backends.chunk_rows import PackedChunk
+from holdfast.backends.chunk_codec import PackedChunk
 from holdfast.backends.postgres import commit
 from holdfast.backends.postgres.chunks import present_among, put_in_turn
 from holdfast.backends.postgres.connection import Connection

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Self, TypeVar
 import psycopg
 
 from holdfast.backends import rules
-from holdfast.backends.chunk_rows import PackedChunk, remember
+from holdfast.backends.chunk_codec import PackedChunk, RecentChunks, prepare, prepare_in_turn, remember
 from holdfast.backends.forking import watch
 from holdfast.backends.postgres import commit
 from holdfast.backends.postgres.address import Address, parse
@@ -37,8 +37,6 @@ from holdfast.backends.postgres.reader import FirstQuestions, PostgresReader, ca
 from holdfast.backends.postgres.scrub import check_owner, scrub
 from holdfast.backends.postgres.turns import Turns
 from holdfast.backends.postgres.watch import Watcher
-from holdfast.backends.preparing import prepare, prepare_in_turn
-from holdfast.backends.recent import RecentChunks
 from holdfast.errors import ConflictError, ErrorCode, HoldfastError, InvalidInputError, UnsupportedError
 from holdfast.storage.copy_rows import Adoption
 from holdfast.storage.inspection import Rebuilt
@@ -46,7 +44,7 @@ from holdfast.storage.ports import Inspection
 from holdfast.storage.records import Batch, ChunkHash, Receipt
 
 if TYPE_CHECKING:
-    from holdfast.backends.inspection import RowInspection
+    from holdfast.backends.damage import RowInspection
     from holdfast.storage.leases import Fence, Holder, Lease
     from holdfast.storage.tables import RowChange, Table
 
@@ -240,7 +238,7 @@ class PostgresBackend:
         """See `Backend.claim`. The server has a clock of its own."""
         del at
         # Only who wants a lease needs them; the same below.
-        from holdfast.backends.leasing import microseconds
+        from holdfast.backends.lease_rules import microseconds
         from holdfast.backends.postgres.lease import claim
 
         length = microseconds(seconds)
@@ -250,7 +248,7 @@ class PostgresBackend:
     def renew(self, lease: Lease, seconds: float, *, at: int, ticks: int) -> Lease:
         """See `Backend.renew`."""
         del at
-        from holdfast.backends.leasing import microseconds
+        from holdfast.backends.lease_rules import microseconds
         from holdfast.backends.postgres.lease import renew
 
         length = microseconds(seconds)

@@ -10,10 +10,8 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from holdfast.backends.chunk_rows import MAX_DEPTH, PackedChunk, ReadChunks
+from holdfast.backends.chunk_codec import MAX_DEPTH, PackedChunk, ReadChunks, RecentChunks, depth_of
 from holdfast.backends.postgres.connection import Connection
-from holdfast.backends.preparing import depth_of
-from holdfast.backends.recent import RecentChunks
 from holdfast.backends.rows import Row
 from holdfast.objects.compression import DELTA
 from holdfast.record import Record

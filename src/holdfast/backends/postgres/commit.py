@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from holdfast.backends import rows, rules
-from holdfast.backends.chunk_rows import PackedChunk
+from holdfast.backends.chunk_codec import PackedChunk
 from holdfast.backends.postgres.chunks import ChunkColumns
 from holdfast.backends.postgres.connection import Connection
 from holdfast.backends.postgres.create import VERSION

@@ -21,7 +21,7 @@ from holdfast.backends.postgres.commit import enter
 from holdfast.backends.postgres.connection import Connection
 from holdfast.backends.postgres.errors import is_retryable, translated
 from holdfast.backends.postgres.locks import alone
-from holdfast.backends.restacking import Below, Standing, restack
+from holdfast.backends.rebase import Dependent, Parent, rebase
 from holdfast.errors import BackendError, ConflictError, IntegrityError
 from holdfast.objects.compression import STREAM
 from holdfast.objects.tree.read import read_chunk
@@ -214,7 +214,7 @@ class PostgresCollection:
                     self._below = number
                     return Swept(len(sizes), sum(size for (size,) in sizes), done=False)
                 below = self._connection.execute(_BELOW, [number], binary=True).fetchall()
-                new, read = restack(number, standing, Below(*below[0]) if below else None, self._read)
+                new, read = rebase(number, standing, Parent(*below[0]) if below else None, self._read)
                 for each in new:
                     self._connection.execute(
                         _REWRITE, [each.codec, each.data, each.base, each.depth, each.number]
@@ -223,9 +223,11 @@ class PostgresCollection:
                 rewritten += read
         return Swept(done=False)
 
-    def _standing(self, number: int) -> list[Standing]:
+    def _standing(self, number: int) -> list[Dependent]:
         values = {"gone": number, "limit": _REWRITTEN_AT_ONCE, "stream": STREAM}
-        return [Standing(*row) for row in self._connection.execute(_STANDING, values, binary=True).fetchall()]
+        return [
+            Dependent(*row) for row in self._connection.execute(_STANDING, values, binary=True).fetchall()
+        ]
 
     def _read(self, name: ChunkHash) -> bytes:
         return read_chunk(name, lambda names: read_chunks(self._connection, names))

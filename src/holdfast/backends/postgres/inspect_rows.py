@@ -13,8 +13,8 @@ from typing import Final
 
 import psycopg
 
+from holdfast.backends.damage import CHECKPOINT_IDS, CHECKPOINT_PLACES, SESSION_IDS, RowInspection
 from holdfast.backends.header import HEADER_KEYS
-from holdfast.backends.inspection import CHECKPOINT_IDS, CHECKPOINT_PLACES, SESSION_IDS, RowInspection
 from holdfast.backends.postgres.chunks import read_chunks
 from holdfast.backends.postgres.connection import Connection
 from holdfast.backends.postgres.reader import NEWEST_POSITION, begin, check_checkpoint, end

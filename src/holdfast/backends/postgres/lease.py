@@ -14,9 +14,9 @@ from typing import Any
 
 import psycopg
 
-from holdfast.backends import leasing
+from holdfast.backends import lease_rules
+from holdfast.backends.lease_rules import is_gone
 from holdfast.backends.postgres.create import VERSION
-from holdfast.backends.processes import is_gone
 from holdfast.backends.rows import Row
 from holdfast.storage.leases import Fence, Holder, Lease
 
@@ -47,7 +47,7 @@ def claim(connection: Connection, name: str, holder: Holder, length: int, ticks:
         if is_taken:
             return made
         if made.epoch == dead or not is_gone(made.holder):
-            raise leasing.lease_held(made, leasing.time_left(made, holder, at=now, ticks=ticks))
+            raise lease_rules.lease_held(made, lease_rules.time_left(made, holder, at=now, ticks=ticks))
         dead = made.epoch
 
 
@@ -56,7 +56,7 @@ def renew(connection: Connection, lease: Lease, length: int, ticks: int) -> Leas
     given = [str(length), str(length), str(ticks), lease.name, str(lease.epoch), lease.holder.id]
     found = connection.execute(_RENEW, given).fetchall()
     if not found:
-        raise leasing.lease_lost(lease.fence, read_lease(connection, lease.name))
+        raise lease_rules.lease_lost(lease.fence, read_lease(connection, lease.name))
     return _lease(found[0])
 
 
@@ -74,7 +74,7 @@ def read_lease(connection: Connection, name: str) -> Lease | None:
 def check_fence(connection: Connection, fence: Fence) -> None:
     """Raise where a lease is not held by that claim; inside of a transaction, until whose end it stays held."""
     if not connection.execute(_HOLD, [fence.name, str(fence.epoch)]).fetchall():
-        raise leasing.lease_lost(fence, read_lease(connection, fence.name))
+        raise lease_rules.lease_lost(fence, read_lease(connection, fence.name))
 
 
 def remove_named_after(connection: Connection, session: str) -> None:

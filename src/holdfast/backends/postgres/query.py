@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from holdfast.backends import querying
+from holdfast.backends import query as queries
 from holdfast.storage.records import Query
 
 _SESSION_OF_EACH: Final = "CROSS JOIN LATERAL (SELECT * FROM sessions WHERE number = c.session OFFSET 0) AS s"
 
-_POSTGRES: Final = querying.Dialect(
+_POSTGRES: Final = queries.Dialect(
     placeholder="%s",
     by_tag=(
         "tags AS t CROSS JOIN LATERAL (SELECT * FROM checkpoints WHERE position = t.position OFFSET 0) AS c "  # noqa: S608 - constants
@@ -33,4 +33,4 @@ _POSTGRES: Final = querying.Dialect(
 
 def to_sql(query: Query) -> tuple[str, list[Any]]:
     """The statement that finds the checkpoints, in their order, and its parameters."""
-    return querying.to_sql(query, _POSTGRES)
+    return queries.to_sql(query, _POSTGRES)

@@ -20,15 +20,15 @@ import psycopg
 from psycopg import pq
 
 from holdfast.backends import rows
-from holdfast.backends.chunk_rows import ReadChunks
+from holdfast.backends.chunk_codec import ReadChunks
 from holdfast.backends.header import check_header
-from holdfast.backends.matching import metadata_matches, normalized
 from holdfast.backends.postgres.chunks import CHAIN, chains_in, find_chains, present_among
 from holdfast.backends.postgres.connection import Connection, Pool
 from holdfast.backends.postgres.create import check_entry
 from holdfast.backends.postgres.errors import is_lost, is_retryable, translated, view_ended
 from holdfast.backends.postgres.extension import count_rows, read_rows, read_tables
 from holdfast.backends.postgres.query import to_sql
+from holdfast.backends.query import metadata_matches, normalized
 from holdfast.backends.rows import Row
 from holdfast.errors import ErrorCode, StateError
 from holdfast.record import Record

@@ -17,14 +17,13 @@ from typing import Final
 from psycopg import sql
 
 from holdfast.backends import rows
-from holdfast.backends.inspection import RowInspection
+from holdfast.backends.damage import EPOCH_COLUMN, RowInspection, new_chunk_rows, new_counters, new_rows
 from holdfast.backends.postgres.connection import Connection
 from holdfast.backends.postgres.create import build, check_version
 from holdfast.backends.postgres.errors import permission_denied
 from holdfast.backends.postgres.extension import read_tables
 from holdfast.backends.postgres.inspect_rows import inspection
 from holdfast.backends.postgres.locks import TABLES, alone
-from holdfast.backends.refilling import EPOCH_COLUMN, new_chunk_rows, new_counters, new_rows
 from holdfast.backends.rows import Row
 from holdfast.record import Record
 from holdfast.storage.inspection import Rebuilt

@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Self, TypeVar
 import apsw
 
 from holdfast.backends import rules
-from holdfast.backends.chunk_rows import PackedChunk, remember
+from holdfast.backends.chunk_codec import PackedChunk, RecentChunks, prepare, prepare_in_turn, remember
 from holdfast.backends.forking import watch
-from holdfast.backends.preparing import prepare, prepare_in_turn
-from holdfast.backends.recent import RecentChunks
 from holdfast.backends.sqlite import place, write
 from holdfast.backends.sqlite.connection import (
     Durability,
@@ -213,25 +211,24 @@ class SqliteBackend:
     def claim(self, name: str, holder: Holder, seconds: float, *, at: int, ticks: int) -> Lease:
         """See `Backend.claim`."""
         # Only who wants a lease needs them; the same below.
-        from holdfast.backends.leasing import check_free, microseconds, ticking
+        from holdfast.backends.lease_rules import check_free, microseconds, ticking
         from holdfast.backends.sqlite.leasing import claim
 
-        length, now, ticked = microseconds(seconds), ticking(at), ticking(ticks)
+        length, now = microseconds(seconds), ticking(at, ticks)
         self._check_writable()
         # Before the write lock is asked for: whoever is refused holds nobody up.
-        check_free(self.lease(name), holder, at=now(), ticks=ticked())
-        return self._in_turn(
-            lambda connection: claim(connection, name, holder, length, at=now(), ticks=ticked())
-        )
+        at, ticks = now()
+        check_free(self.lease(name), holder, at=at, ticks=ticks)
+        return self._in_turn(lambda connection: claim(connection, name, holder, length, now))
 
     def renew(self, lease: Lease, seconds: float, *, at: int, ticks: int) -> Lease:
         """See `Backend.renew`."""
-        from holdfast.backends.leasing import microseconds, ticking
+        from holdfast.backends.lease_rules import microseconds, ticking
         from holdfast.backends.sqlite.leasing import renew
 
-        length, now, ticked = microseconds(seconds), ticking(at), ticking(ticks)
+        length, now = microseconds(seconds), ticking(at, ticks)
         self._check_writable()
-        return self._in_turn(lambda connection: renew(connection, lease, length, at=now(), ticks=ticked()))
+        return self._in_turn(lambda connection: renew(connection, lease, length, now))
 
     def release(self, lease: Lease) -> None:
         """See `Backend.release`."""

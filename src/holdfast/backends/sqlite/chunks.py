@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import apsw
 
-from holdfast.backends.chunk_rows import MAX_DEPTH, PackedChunk, ReadChunks
+from holdfast.backends.chunk_codec import MAX_DEPTH, PackedChunk, ReadChunks
 from holdfast.backends.rows import Row
 from holdfast.backends.sqlite.connection import fetch
 from holdfast.objects.compression import DELTA

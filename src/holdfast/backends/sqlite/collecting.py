@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import apsw
 
-from holdfast.backends.restacking import Below, Standing, restack
+from holdfast.backends.rebase import Dependent, Parent, rebase
 from holdfast.backends.sqlite.chunks import read_chunks
 from holdfast.backends.sqlite.connection import fetch, waiting
 from holdfast.backends.sqlite.errors import translated
@@ -236,9 +236,9 @@ class SqliteCollection:
         found = fetch(self._connection, _STANDING, (number, STREAM, _REWRITTEN_AT_ONCE))
         if not found:
             return 0
-        standing = [Standing(each, ChunkHash(name), base) for each, name, base in found]
-        below = [Below(*row) for row in fetch(self._connection, _BELOW, (number,))]
-        rewritten, read = restack(number, standing, below[0] if below else None, self._read)
+        standing = [Dependent(each, ChunkHash(name), base) for each, name, base in found]
+        below = [Parent(*row) for row in fetch(self._connection, _BELOW, (number,))]
+        rewritten, read = rebase(number, standing, below[0] if below else None, self._read)
         for each in rewritten:
             row = (each.codec, each.data, each.base, each.depth, each.number)
             self._connection.execute(_REWRITE, row)

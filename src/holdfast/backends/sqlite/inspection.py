@@ -15,8 +15,8 @@ from functools import partial
 
 import apsw
 
+from holdfast.backends.damage import RowInspection, Tables
 from holdfast.backends.header import HEADER_KEYS
-from holdfast.backends.inspection import RowInspection, Tables
 from holdfast.backends.sqlite.connection import CHECKSUMS, fetch, waiting
 from holdfast.backends.sqlite.page_files import CopiedPages, FilePages, check_log, check_pages, log_size
 from holdfast.backends.sqlite.pages import Image

@@ -6,9 +6,11 @@ the rows, so that a lease that is given up leaves nothing behind.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import apsw
 
-from holdfast.backends import leasing
+from holdfast.backends import lease_rules
 from holdfast.backends.rows import Row
 from holdfast.backends.sqlite.connection import fetch
 from holdfast.storage.leases import Fence, Holder, Lease
@@ -34,19 +36,23 @@ def read_lease(connection: apsw.Connection, name: str) -> Lease | None:
 
 
 def claim(
-    connection: apsw.Connection, name: str, holder: Holder, length: int, *, at: int, ticks: int
+    connection: apsw.Connection, name: str, holder: Holder, length: int, now: Callable[[], tuple[int, int]]
 ) -> Lease:
     """Take a lease inside a transaction that has the write lock, or raise where somebody holds it."""
-    leasing.check_free(read_lease(connection, name), holder, at=at, ticks=ticks)
+    at, ticks = now()
+    lease_rules.check_free(read_lease(connection, name), holder, at=at, ticks=ticks)
     ((epoch,),) = fetch(connection, _NEXT_EPOCH)
-    made = leasing.taken(name, holder, length, epoch=epoch, at=at, ticks=ticks)
+    made = lease_rules.taken(name, holder, length, epoch=epoch, at=at, ticks=ticks)
     connection.execute(_PUT, (name, *holder, *made[2:]))
     return made
 
 
-def renew(connection: apsw.Connection, lease: Lease, length: int, *, at: int, ticks: int) -> Lease:
+def renew(
+    connection: apsw.Connection, lease: Lease, length: int, now: Callable[[], tuple[int, int]]
+) -> Lease:
     """Hold a lease for longer, likewise, or raise where it is lost."""
-    made = leasing.renewed(read_lease(connection, lease.name), lease, length, at=at, ticks=ticks)
+    at, ticks = now()
+    made = lease_rules.renewed(read_lease(connection, lease.name), lease, length, at=at, ticks=ticks)
     connection.execute(_RENEW, (made.until, made.length, made.ticks, made.name))
     return made
 
@@ -59,7 +65,7 @@ def release(connection: apsw.Connection, lease: Lease) -> None:
 def check_fence(connection: apsw.Connection, fence: Fence) -> None:
     """Raise where a lease is not held by that claim; inside a transaction that has the write lock."""
     if not fetch(connection, _HAS_EPOCH, fence):
-        raise leasing.lease_lost(fence, read_lease(connection, fence.name))
+        raise lease_rules.lease_lost(fence, read_lease(connection, fence.name))
 
 
 def remove_named_after(connection: apsw.Connection, session: str) -> None:

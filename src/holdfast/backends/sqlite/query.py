@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from holdfast.backends import querying
+from holdfast.backends import query as queries
 from holdfast.storage.records import Query
 
 # CROSS JOIN is how one tells SQLite to take the tables in this order.
-_SQLITE: Final = querying.Dialect(
+_SQLITE: Final = queries.Dialect(
     placeholder="?",
     by_tag=(
         "tags AS t CROSS JOIN checkpoints AS c ON c.position = t.position "
@@ -32,4 +32,4 @@ _SQLITE: Final = querying.Dialect(
 
 def to_sql(query: Query) -> tuple[str, list[Any]]:
     """The statement that finds the checkpoints, in their order, and its parameters."""
-    return querying.to_sql(query, _SQLITE)
+    return queries.to_sql(query, _SQLITE)

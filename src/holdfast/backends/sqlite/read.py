@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import apsw
 
 from holdfast.backends import rows
-from holdfast.backends.matching import metadata_matches, normalized
+from holdfast.backends.query import metadata_matches, normalized
 from holdfast.backends.rows import Row
 from holdfast.backends.sqlite.chunks import present_among, read_chunks
 from holdfast.backends.sqlite.connection import fetch

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import apsw
 
-from holdfast.backends.refilling import EPOCH_COLUMN, new_chunk_rows, new_counters, new_rows
+from holdfast.backends.damage import EPOCH_COLUMN, new_chunk_rows, new_counters, new_rows
 from holdfast.backends.rules import store_damaged
 from holdfast.backends.sqlite.connection import CHECKSUMS, RESERVED_BYTES, fetch, set_durability, waiting
 from holdfast.backends.sqlite.creation import initialize

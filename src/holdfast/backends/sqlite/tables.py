@@ -16,8 +16,8 @@ from typing import Final
 
 import apsw
 
-from holdfast.backends.chunk_rows import MAX_DEPTH, plain_of
-from holdfast.backends.inspection import (
+from holdfast.backends.chunk_codec import MAX_DEPTH, plain_of
+from holdfast.backends.damage import (
     CHECKPOINT_IDS,
     CHECKPOINT_PLACES,
     SESSION_AGENTS,

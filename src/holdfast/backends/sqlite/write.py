@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 import apsw
 
 from holdfast.backends import rows, rules
-from holdfast.backends.chunk_rows import PackedChunk
+from holdfast.backends.chunk_codec import PackedChunk
 from holdfast.backends.sqlite.chunks import write_chunks
 from holdfast.backends.sqlite.connection import fetch
 from holdfast.backends.sqlite.read import NEWEST_POSITION, find_checkpoint

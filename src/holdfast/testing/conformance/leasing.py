@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from holdfast.backends.processes import boot_ticks, this_process
+from holdfast.backends.lease_rules import boot_ticks, this_process
 from holdfast.errors import ConflictError, ErrorCode, InvalidInputError
 from holdfast.storage.leases import Fence, Holder, Lease
 from holdfast.storage.ports import Backend

@@ -10,8 +10,8 @@ from tests.unit.store.archives.archive_samples import described, filled, ids
 
 import holdfast
 from holdfast import BackendError, Store
+from holdfast.backends.chunk_codec import RecentChunks
 from holdfast.backends.memory import MemoryBackend
-from holdfast.backends.recent import RecentChunks
 from holdfast.objects.tree import chunk_cache as at_hand
 from holdfast.store import load_many as loading
 from holdfast.store.archives import bringing, importing, planning, spool

@@ -1,20 +1,23 @@
-"""What a row of the chunk table holds: a whole chunk, compressed, or what it adds to another, and back again.
+"""The chunk codec: how plain chunks become rows of the chunk table, and rows become plain chunks again.
 
-At most `MAX_DEPTH` stand on each other.
+A row holds a whole chunk, compressed, or a delta against another chunk (its base), at most `MAX_DEPTH` deep. A save
+names for each new chunk the one it probably follows from: the last version of the same part. If that one is in the
+store and not too deep, only the delta is kept. Chunks that are read more often than they change (a full run of a list)
+come without such a name and are kept whole. A root changes with every save, so its versions form a stream.
 
-A save names for each new chunk the one it probably follows from: the last version of the same part. Where that one is
-in the store, and does not stand on too many others, only the difference is kept. Chunks that are read more often than
-they change (a full run of a list) come without such a name, and are kept whole. A root, which every save changes, is
-the next version in a stream (`objects/streams.py`) where the last one was written from here.
+Packing is slow, so it is done before the transaction. `RecentChunks` caches what the next save builds on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final, Protocol
 
-from holdfast.backends.recent import Known, OpenStream, RecentChunks
 from holdfast.backends.rows import Row
 from holdfast.errors import IntegrityError
 from holdfast.objects.compression import (
@@ -30,7 +33,83 @@ from holdfast.objects.compression import (
 )
 from holdfast.objects.tree.new_chunks import SqueezedChunk, squeeze
 from holdfast.objects.tree.nodes import refers
-from holdfast.storage.records import Chunk, ChunkHash, NewChunk
+from holdfast.objects.tree.read import read_chunk
+from holdfast.record import Record
+from holdfast.storage.records import Batch, Chunk, ChunkHash, NewChunk
+
+if TYPE_CHECKING:
+    from holdfast.storage.copy_rows import Adoption
+
+_MOST_STREAMS: Final = 8
+"""A stream takes 1.2 MB. One is in use for each session that is being written."""
+
+
+class Known(Record):
+    """A chunk that is at hand."""
+
+    data: bytes
+    depth: int | None
+    """How many others it stands on in the store, if that is known."""
+
+
+class OpenStream(Record):
+    """A stream, and the row that it wrote last."""
+
+    stream: VersionStream
+    number: int
+    depth: int
+    blocks: bytes
+    size_bytes: int
+
+
+class RecentChunks:
+    """The chunks that were written last, and the streams that are open."""
+
+    def __init__(self, limit_bytes: int = 4 << 20) -> None:
+        self._limit = limit_bytes
+        self._size = 0
+        self._chunks: OrderedDict[ChunkHash, Known] = OrderedDict()
+        self._streams: OrderedDict[ChunkHash, OpenStream] = OrderedDict()
+        # Threads share a backend, and an OrderedDict that two of them reorder at once breaks. Reentrant: a signal
+        # handler, or what is collected as garbage, may save something in the thread that has it, after any call.
+        self._lock = threading.RLock()
+
+    def get(self, name: ChunkHash) -> Known | None:
+        """A chunk, if it is here."""
+        with self._lock:
+            known = self._chunks.get(name)
+            if name in self._chunks:
+                self._chunks.move_to_end(name)
+            return known
+
+    def put(self, name: ChunkHash, data: bytes, depth: int | None = None) -> None:
+        """Keep a chunk, and drop the oldest ones for it."""
+        known, size = Known(data, depth), len(data)
+        if size > self._limit // 4:
+            return
+        with self._lock:
+            # No call from here to where it is counted.
+            if name in self._chunks:
+                return
+            self._chunks[name] = known
+            self._size += size
+            while self._size > self._limit:
+                _, dropped = self._chunks.popitem(last=False)
+                size = len(dropped.data)
+                self._size -= size
+
+    def take_stream(self, name: ChunkHash) -> OpenStream | None:
+        """The stream whose newest version is this chunk; it is the caller's alone from now on."""
+        with self._lock:
+            return self._streams.pop(name, None)
+
+    def put_stream(self, name: ChunkHash, stream: OpenStream) -> None:
+        """Keep a stream whose newest version is this chunk and is in the store, as it says."""
+        with self._lock:
+            self._streams[name] = stream
+            while len(self._streams) > _MOST_STREAMS:
+                self._streams.popitem(last=False)
+
 
 MAX_DEPTH: Final = 32
 """Differences on each other. Twice as many would save 7 % of a growing conversation and read the last part of it at
@@ -286,3 +365,84 @@ def _put_together(chain: Sequence[Row]) -> bytes:
 def _whole_bytes(row: Row) -> bytes:
     _, codec, size_bytes, _, _, data = row
     return unfold([(data, size_bytes)]) if codec == STREAM else expand(codec, data, size_bytes)
+
+
+_MANY_CHUNKS: Final = 8
+"""More than a save of a changed state has: looking which are there costs less than compressing them."""
+
+
+class ChunkReader(Protocol):
+    """What is asked of a view of the store."""
+
+    def present(self, hashes: Iterable[ChunkHash]) -> AbstractSet[ChunkHash]:
+        """Those of the chunks that are there."""
+        ...
+
+    def chunks(self, hashes: Iterable[ChunkHash]) -> Mapping[ChunkHash, bytes]:
+        """See `Reader.chunks`."""
+        ...
+
+
+def prepare(
+    batch: Batch,
+    recent: RecentChunks,
+    view: Callable[[], AbstractContextManager[ChunkReader]],
+    *,
+    compress: bool = True,
+) -> list[PackedChunk]:
+    """The chunks of a batch, compressed; those that they build on are read where they are not at hand."""
+    chunks = batch.chunks
+    bases: list[ChunkHash] = []
+    if compress:  # otherwise none builds on another
+        bases = [chunk.base for chunk in chunks if chunk.base is not None and recent.get(chunk.base) is None]
+    present: set[ChunkHash] = set()
+    if bases or len(chunks) >= _MANY_CHUNKS:
+        with view() as reader:
+            # A writer that has just started sends a whole state: most of it is there, and need not be compressed.
+            present = set(reader.present(chunk.hash for chunk in chunks))
+            _recall(bases, recent, reader)
+    return pack(chunks, {row.root for row in batch.checkpoints}, recent, present, compress=compress)
+
+
+def prepare_in_turn(
+    batch: Adoption,
+    recent: RecentChunks,
+    view: Callable[[], AbstractContextManager[ChunkReader]],
+    *,
+    compress: bool = True,
+) -> list[PackedChunk]:
+    """The chunks of an adoption, compressed; each may build on another one of the same batch."""
+    if not compress:
+        return pack(batch.chunks, (), recent, (), compress=False)
+    own = {chunk.hash for chunk in batch.chunks}
+    bases = [chunk.base for chunk in batch.chunks if chunk.base is not None and chunk.base not in own]
+    bases = [base for base in dict.fromkeys(bases) if recent.get(base) is None]
+    if bases:
+        with view() as reader:
+            _recall(bases, recent, reader)
+    roots = {row.root for row in batch.checkpoints}
+    packed: list[PackedChunk] = []
+    for chunk in batch.chunks:
+        (each,) = pack((chunk,), roots, recent, ())
+        packed.append(each)
+        # With its depth: where too many stand on each other, the next one is made to stand alone now, and not in the
+        # transaction.
+        recent.put(chunk.hash, chunk.data, depth_of(each, recent))
+    return packed
+
+
+def depth_of(each: PackedChunk, recent: RecentChunks) -> int | None:
+    """How many others a packed chunk stands on, if that is known."""
+    if each.last is not None:
+        return each.last.depth + 1
+    if each.codec != DELTA:
+        return 0
+    base = None if each.chunk.base is None else recent.get(each.chunk.base)
+    return None if base is None or base.depth is None else base.depth + 1
+
+
+def _recall(bases: Iterable[ChunkHash], recent: RecentChunks, reader: ChunkReader) -> None:
+    for base in bases:
+        # An old chunk that is damaged or gone is no reason not to write a new one: it is then stored whole.
+        with suppress(IntegrityError):
+            recent.put(base, read_chunk(base, reader.chunks))
