@@ -1,5 +1,7 @@
 """Run the commands of docs/tour.md and write what they print into it; with --check, say whether it is up to date.
 
+A few of them become docs/tour.svg, the picture in the README.
+
 python tools/tour.py [--check]
 
 The page is its own source. Its prose and the lines that begin with `$ ` are written by hand; what stands below such a
@@ -11,6 +13,7 @@ line is what the command printed, on a terminal of 100 columns, in a new folder,
 from __future__ import annotations
 
 import fcntl
+import html
 import os
 import pty
 import re
@@ -24,6 +27,9 @@ from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "tour.md"
+PICTURE = ROOT / "docs" / "tour.svg"
+PICTURED = ("holdfast bisect '", "holdfast blame ", "holdfast tree")
+"""Beginnings of the commands in the picture; of several, the first one counts."""
 CLOCK_PROGRAM = Path(__file__).with_name("tour_clock.py")
 
 BEGIN = 1_772_442_000_000_000  # Monday 2026-03-02, 09:00 UTC
@@ -36,6 +42,12 @@ _BLOCK = re.compile(r"^```(?P<language>console|python)\n(?P<body>.*?)^```$", re.
 _EXIT = re.compile(r"# exit (\d+)\s*$")
 
 
+_STYLE = (
+    "<style>text{font:14px ui-monospace,Menlo,Consolas,monospace;white-space:pre;fill:#c9d1d9}"
+    ".typed{fill:#7ee787;font-weight:bold}</style>"
+)
+
+
 class TourError(Exception):
     """A command did not end as the page says."""
 
@@ -45,6 +57,32 @@ def page(source: str) -> str:
     with TemporaryDirectory(prefix="tour-") as folder:
         traveller = _Traveller(Path(folder))
         return _BLOCK.sub(lambda found: traveller.block(found["language"], found["body"]), source)
+
+
+def picture(made: str) -> str:
+    """An SVG of a terminal with some of the page's commands and what they printed."""
+    shown: list[str] = []
+    for beginning in PICTURED:
+        found = re.search(
+            rf"^\$ {re.escape(beginning)}.*?(?=^\$ |^```)", made, flags=re.MULTILINE | re.DOTALL
+        )
+        shown += [*found[0].rstrip().splitlines(), ""] if found else []
+    height = 40 + 18 * len(shown)
+    lines = (
+        f'<text x="20" y="{34 + 18 * number}" class="{"typed" if line.startswith("$ ") else "printed"}">'
+        f"{html.escape(line)}</text>"
+        for number, line in enumerate(shown)
+    )
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 900 {height}" role="img">',
+            "<title>holdfast in a terminal: the bad step is found, and drawn</title>",
+            _STYLE,
+            f'<rect width="900" height="{height}" rx="8" fill="#0d1117"/>',
+            *lines,
+            "</svg>\n",
+        ]
+    )
 
 
 class _Traveller:
@@ -134,19 +172,21 @@ def on_a_terminal(command: list[str], folder: Path, environment: dict[str, str])
 
 
 def main() -> int:
-    """Write the page, or check it."""
+    """Write the page and the picture, or check them."""
     source = PAGE.read_text(encoding="utf-8")
     try:
         made = page(source)
+        drawn = picture(made)
     except TourError as error:
         print(error)
         return 1
     if "--check" not in sys.argv:
         PAGE.write_text(made, encoding="utf-8")
+        PICTURE.write_text(drawn, encoding="utf-8")
         return 0
-    if source == made:
+    if source == made and PICTURE.exists() and PICTURE.read_text(encoding="utf-8") == drawn:
         return 0
-    print("docs/tour.md is not what its commands print: make docs")
+    print("docs/tour.md or tour.svg is not what its commands print: make docs")
     return 1
 
 

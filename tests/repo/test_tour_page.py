@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import html
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from tools.tour import PAGE, TourError, page
+from tools.tour import PAGE, PICTURE, PICTURED, TourError, page, picture
 
 from holdfast.cli.app import COMMANDS
 
@@ -133,6 +134,7 @@ def test_check_says_whether_the_page_is_up_to_date_and_writes_nothing(tmp_path, 
         (tools / name).write_bytes((Path(PAGE).parent.parent / "tools" / name).read_bytes())
     text = page(SHORT) + ("" if not edited else "\n```console\n$ echo one\ntwo\n```\n")
     (docs / "tour.md").write_text(text, encoding="utf-8")
+    (docs / "tour.svg").write_text(picture(text), encoding="utf-8")
 
     done = subprocess.run(
         [sys.executable, tools / "tour.py", "--check"], capture_output=True, text=True, check=False
@@ -141,3 +143,8 @@ def test_check_says_whether_the_page_is_up_to_date_and_writes_nothing(tmp_path, 
     assert done.returncode == code
     assert ("make docs" in done.stdout) is edited
     assert (docs / "tour.md").read_text(encoding="utf-8") == text
+
+
+def test_the_picture_shows_what_the_page_shows():
+    drawn = PICTURE.read_text(encoding="utf-8")
+    assert all(f"$ {html.escape(each)}" in drawn for each in PICTURED)

@@ -19,7 +19,7 @@ README = Path(__file__).resolve().parents[3] / "README.md"
 
 def tour() -> list[str]:
     text = README.read_text(encoding="utf-8")
-    _, _, rest = text.partition("### A tour in ten commands\n")
+    _, _, rest = text.partition("Ten commands that you can paste")
     block = re.search(r"```console\n(.*?)```", rest, re.DOTALL)
     assert block is not None
     return [line.removeprefix("$ ") for line in block.group(1).splitlines()]
