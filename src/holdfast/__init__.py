@@ -96,8 +96,8 @@ if TYPE_CHECKING:
     from holdfast.store.figures import HistogramSnapshot, MetricsSnapshot
     from holdfast.store.lease import HeldLease
     from holdfast.store.migrating import migrate
-    from holdfast.store.searching.findings import Findings
-    from holdfast.store.searching.reports import Skip
+    from holdfast.store.search.bisect import Skip
+    from holdfast.store.search.line import Findings
     from holdfast.workspace.code import Workspace
 
 __version__ = "0.1.0.dev0"
@@ -266,9 +266,9 @@ _HOMES = {
     "BisectReport": "holdfast.reports.search:BisectReport",
     "Blame": "holdfast.reports.search:Blame",
     "GrepMatch": "holdfast.reports.search:GrepMatch",
-    "Findings": "holdfast.store.searching.findings:Findings",
+    "Findings": "holdfast.store.search.line:Findings",
     "PathChange": "holdfast.reports.search:PathChange",
-    "Skip": "holdfast.store.searching.reports:Skip",
+    "Skip": "holdfast.store.search.bisect:Skip",
     "RepairReport": "holdfast.reports.upkeep:RepairReport",
     "Recovered": "holdfast.reports.upkeep:Recovered",
     "AsyncRecorder": "holdfast.recording.async_recorder:AsyncRecorder",

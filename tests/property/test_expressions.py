@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter, OrderedDict, deque
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -16,8 +15,7 @@ from hypothesis import strategies as st
 
 import holdfast
 from holdfast.objects.codec.opaque import Opaque
-from holdfast.store.searching import weighing
-from holdfast.store.searching.expressions import Expression
+from holdfast.store.search.where import Expression
 
 trees = st.recursive(
     st.one_of(st.text(alphabet="ab é", max_size=6), st.integers(), st.none()),
@@ -171,61 +169,3 @@ def test_every_operation_answers_for_every_legal_value(one, other, text):
         assert "too many steps" in str(error)  # noqa: PT017
         return
     assert isinstance(answer.holds, bool)
-
-
-class Looked(int):
-    """A whole number that counts how often it is compared."""
-
-    looks = 0
-
-    def __eq__(self, other):
-        Looked.looks += 1
-        return int(self) == int(other)
-
-    def __lt__(self, other):
-        Looked.looks += 1
-        return int(self) < int(other)
-
-    def __hash__(self):
-        return 1
-
-
-shapes = st.recursive(
-    st.just(0),
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=4),
-        st.lists(inner, max_size=4).map(tuple),
-        st.dictionaries(st.sampled_from("xyz"), inner, max_size=3),
-        st.dictionaries(st.sampled_from("xyz"), inner, max_size=3).map(Counter),
-        st.dictionaries(st.sampled_from("xyz"), inner, max_size=3).map(OrderedDict),
-        st.integers(1, 5).map(lambda size: ("set", size)),
-        st.integers(1, 5).map(lambda size: ("keys", size)),
-    ),
-    max_leaves=20,
-)
-
-
-def looked(shape):
-    if shape == 0:
-        return Looked(7)
-    if isinstance(shape, tuple) and shape[:1] in (("set",), ("keys",)):
-        members = [Looked(each) for each in range(shape[1])]
-        return set(members) if shape[0] == "set" else OrderedDict.fromkeys(members)
-    if isinstance(shape, dict):
-        return type(shape)({key: looked(each) for key, each in shape.items()})
-    return type(shape)(map(looked, shape))
-
-
-@settings(deadline=None)
-@given(shapes, st.sampled_from([True, False]))
-def test_no_comparison_looks_more_often_than_was_counted(shape, ordered):
-    one, other = looked(shape), looked(shape)
-    budget = weighing.Budget()
-    budget.weigh(one, ordered=ordered)
-    budget.weigh(other, ordered=ordered)
-    Looked.looks = 0
-
-    with contextlib.suppress(TypeError):
-        _ = one < other if ordered else one == other
-
-    assert Looked.looks <= budget.spent

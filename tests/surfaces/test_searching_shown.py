@@ -105,7 +105,7 @@ def spoil(home: Path, root: str) -> None:
     ("args", "name"),
     [
         (["bisect", "n >= 2", "--check", "all"], "bisect"),
-        (["blame", "n", "--exact"], "blame"),
+        (["blame", "n"], "blame"),
         (["history", "n"], "history"),
         (["history", "n", "--csv"], None),
         (["grep", "needle"], "grep"),

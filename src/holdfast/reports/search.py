@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.reports.report import Report, iso
 
-Monotonic = Literal["assumed", "sampled", "checked", "contradicted"]
+Monotonic = Literal["assumed", "checked", "contradicted"]
 ChangeOp = Literal["add", "replace", "remove"]
 
 
@@ -47,7 +47,7 @@ class BisectReport(Report):
     loads: int
     """States that were loaded, of which no two are the same."""
     monotonic: Monotonic
-    """Whether it holds everywhere after `found` and nowhere before: assumed, sampled, checked everywhere, or not so."""
+    """Whether it holds everywhere after `found` and nowhere before: assumed, checked everywhere, or not so."""
     contradictions: tuple[Checkpoint, ...] = ()
     """Checkpoints before `found` where it holds, and after it where it does not, as far as that was seen."""
     skipped: tuple[Checkpoint, ...] = ()
@@ -94,8 +94,6 @@ class Blame(Report):
     """What was there before; None where it was added."""
     before: Checkpoint | None
     """The one before it in history, whose state has `old`; None where it is the first."""
-    certain: bool
-    """False where states between were not looked at: the value may have gone away and come back there."""
     loads: int
     """States of which the part was read."""
     merges: tuple[Checkpoint, ...] = ()
@@ -108,7 +106,7 @@ class Blame(Report):
 
 @dataclass(frozen=True)
 class GrepMatch(Report):
-    """A text in the state of a checkpoint that matches."""
+    """A text that matches, and came in with a checkpoint."""
 
     checkpoint: Checkpoint
     path: str

@@ -14,7 +14,7 @@ from holdfast.aio.thread import in_thread
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.reports.search import BisectReport, Blame, GrepMatch, PathChange
 from holdfast.store.place import Ref
-from holdfast.store.searching.findings import Findings
+from holdfast.store.search.line import Findings
 
 _T = TypeVar("_T")
 
@@ -31,7 +31,7 @@ class AsyncSessionSearching(AsyncSessionIdentity):
         good: Ref | None = None,
         bad: Ref | None = None,
         path: str | None = None,
-        check: Literal["ends", "sample", "all"] = "ends",
+        check: Literal["ends", "all"] = "ends",
         progress: Callable[[Checkpoint, bool | None, int], None] | None = None,
     ) -> BisectReport:
         """See `Session.bisect`. A plain predicate and `progress` are called in a worker thread.
@@ -47,9 +47,9 @@ class AsyncSessionSearching(AsyncSessionIdentity):
             )
         )
 
-    async def blame(self, path: str, ref: Ref = "@", *, exact: bool = False) -> Blame:
+    async def blame(self, path: str, ref: Ref = "@") -> Blame:
         """See `Session.blame`."""
-        return await in_thread(partial(self._session.blame, path, ref, exact=exact))
+        return await in_thread(partial(self._session.blame, path, ref))
 
     def history_of(
         self,
@@ -57,23 +57,21 @@ class AsyncSessionSearching(AsyncSessionIdentity):
         ref: Ref = "@",
         *,
         oldest_first: bool = False,
-        exact: bool = True,
         limit: int | None = None,
     ) -> AsyncFindings[PathChange]:
         """See `Session.history_of`: `async for change in s.history_of("score")`."""
         return AsyncFindings(
-            partial(self._session.history_of, path, ref, oldest_first=oldest_first, exact=exact, limit=limit)
+            partial(self._session.history_of, path, ref, oldest_first=oldest_first, limit=limit)
         )
 
     def grep(
         self,
         pattern: str,
-        ref: Ref = "@",
+        ref: Ref | None = None,
         *,
         path: str | None = None,
         regex: bool = False,
         ignore_case: bool = False,
-        new: bool = False,
         limit: int | None = None,
     ) -> AsyncFindings[GrepMatch]:
         """See `Session.grep`: `async for match in s.grep("rate limit")`."""
@@ -85,7 +83,6 @@ class AsyncSessionSearching(AsyncSessionIdentity):
                 path=path,
                 regex=regex,
                 ignore_case=ignore_case,
-                new=new,
                 limit=limit,
             )
         )

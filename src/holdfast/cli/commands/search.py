@@ -6,8 +6,8 @@ import math
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from itertools import groupby, islice, pairwise
+from contextlib import contextmanager
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -67,17 +67,6 @@ def _notes_not_warnings() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def _or_everywhere(option: str) -> Iterator[None]:
-    """Where nothing was found at a path by looking here and there, say which option looks into every state."""
-    try:
-        yield
-    except NotFoundError as error:
-        if error.code is ErrorCode.PATH_MISSING:
-            error.hint = f"{error.hint}; {option} looks into every state"
-        raise
-
-
 @command(
     "bisect",
     """Find the first checkpoint where a condition is true.
@@ -90,7 +79,7 @@ def _or_everywhere(option: str) -> Iterator[None]:
     Examples:
       holdfast bisect 'messages[-1].role == "tool" and score < 0.5'
       holdfast bisect 'len(beliefs) == 0' --good '#2' --bad tag:broken
-      holdfast bisect 'any(m.role == "error" for m in messages)' --check sample
+      holdfast bisect 'any(m.role == "error" for m in messages)' --check all
       holdfast bisect --run 'grep -q error' --timeout 30
     """,
 )
@@ -104,9 +93,9 @@ def _or_everywhere(option: str) -> Iterator[None]:
 @click.option("--path", metavar="PATH", help="Load and judge this part of each state only")
 @click.option(
     "--check",
-    type=click.Choice(["ends", "sample", "all"]),
+    type=click.Choice(["ends", "all"]),
     default="ends",
-    help="Test only the ends, some more states, or all  [default: ends]",
+    help="Test only the ends and the halves, or all states  [default: ends]",
 )
 def bisect(
     cmd: Invocation,
@@ -200,7 +189,6 @@ def _tell_bisect(cmd: Invocation, report: BisectReport) -> None:
         )
     stays = {
         "assumed": f"assumes it stays true from #{found.seq} on; --check all tests each state",
-        "sampled": f"samples say it stays true from #{found.seq} on",
         "checked": f"it stays true from #{found.seq} on: each state was tested",
         "contradicted": "it does not stay true",
     }[report.monotonic]
@@ -213,26 +201,23 @@ def _tell_bisect(cmd: Invocation, report: BisectReport) -> None:
     "blame",
     """Show which checkpoint set what is at a path: when, to what, and what was there before.
 
-    Where the value came in by a merge, it is the one that set it on the merged branch; the merge is named as well. It
-    looks 1, 2, 4, 8 ... steps back and then halves, so a value that went away and came back in between may be passed
-    over; --exact looks into every state.
+    Where the value came in by a merge, it is the one that set it on the merged branch; the merge is named as well.
 
     \b
     Examples:
       holdfast blame score
       holdfast blame beliefs.b7.confidence
-      holdfast blame 'messages[-1].role' tag:broken --exact
+      holdfast blame 'messages[-1].role' tag:broken
     """,
 )
 @click.argument("path")
 @click.argument("ref", type=RefArgument(), default="@")
-@click.option("--exact", is_flag=True, help="Look into every state, and miss no change")
-def blame(cmd: Invocation, *, path: str, ref: str, exact: bool) -> None:
+def blame(cmd: Invocation, *, path: str, ref: str) -> None:
     """Print the answer."""
     with cmd.open_session() as (_, session):
         checkpoint = session.checkpoint(ref)
-        with nullcontext() if exact else _or_everywhere("--exact"), explaining(session, checkpoint):
-            found = session.blame(path, checkpoint, exact=exact)
+        with explaining(session, checkpoint):
+            found = session.blame(path, checkpoint)
     made, before = found.checkpoint, found.before
     fields = {
         "id": made.id,
@@ -243,16 +228,11 @@ def blame(cmd: Invocation, *, path: str, ref: str, exact: bool) -> None:
         "value": NO_VALUE if found.op == "remove" else json_line(found.value),
         "old": NO_VALUE if found.op == "add" else json_line(found.old),
         "before": "" if before is None else before.id,
-        "certain": found.certain,
         "merges": [each.id for each in found.merges],
         "skipped": [each.id for each in found.skipped],
     }
     record(cmd, found, _blame_lines(cmd, found), fields)
     _say_notes(cmd, found.notes)
-    if not found.certain and not exact and cmd.for_people():
-        cmd.say(
-            f"loaded {counted(found.loads, 'state')}; --exact also finds changes that were taken back in between"
-        )
 
 
 def _blame_lines(cmd: Invocation, found: Blame) -> Iterator[tuple[str, str]]:
@@ -313,13 +293,10 @@ _CHANGES = (
 @click.argument("path")
 @click.argument("ref", type=RefArgument(), default="@")
 @click.option("--oldest-first", is_flag=True, help="From the beginning on")
-@click.option(
-    "--leap", is_flag=True, help="Look into fewer states; a change that was taken back may be missed"
-)
 @click.option("--csv", "as_csv", is_flag=True, help="Write CSV, with a header")
 @LIMIT
 def history(
-    cmd: Invocation, *, path: str, ref: str, oldest_first: bool, leap: bool, as_csv: bool, limit: int | None
+    cmd: Invocation, *, path: str, ref: str, oldest_first: bool, as_csv: bool, limit: int | None
 ) -> None:
     """Print the changes."""
     from holdfast.reports import HistoryReport
@@ -330,15 +307,15 @@ def history(
     if limit is None:
         limit = SCREEN if people else 0
     newest = ref.partition("..")[2] or "@" if ".." in ref else ref
-    with cmd.open_session() as (_, session):
-        everywhere = _or_everywhere("without --leap it") if leap else nullcontext()
-        with everywhere, explaining(session, session.checkpoint(newest)), _notes_not_warnings():
-            # One more than is shown says whether there are more.
-            found = session.history_of(
-                path, ref, oldest_first=oldest_first, exact=not leap, limit=limit + 1 if limit else None
-            )
-            # Where there is nothing at the path, that shows here, before anything is written.
-            changes = list(found)
+    with (
+        cmd.open_session() as (_, session),
+        explaining(session, session.checkpoint(newest)),
+        _notes_not_warnings(),
+    ):
+        # One more than is shown says whether there are more.
+        found = session.history_of(path, ref, oldest_first=oldest_first, limit=limit + 1 if limit else None)
+        # Where there is nothing at the path, that shows here, before anything is written.
+        changes = list(found)
     more = bool(limit) and len(changes) > limit
     shown = tuple(changes[: limit or None])
     if as_csv:
@@ -433,25 +410,25 @@ _MATCHES = (
 
 @command(
     "grep",
-    """Find texts in the states of a history, newest checkpoint first.
+    """Find where texts came into the states, newest checkpoint first.
 
-    A text counts once in each state that has it; --new shows only where it came in. Ends with 1 where nothing matches.
+    What each checkpoint changed is searched, on all branches unless REF says from where on. Ends with 1 where nothing
+    matches.
 
     \b
     Examples:
       holdfast grep 'rate limit'
-      holdfast grep timeout --new --path messages
+      holdfast grep timeout --path messages
       holdfast grep -i -E 'error|failed' '#2..#9'
     """,
 )
 @click.argument("pattern")
-@click.argument("ref", type=RefArgument(), default="@")
+@click.argument("ref", type=RefArgument(), required=False)
 @click.option("--path", metavar="PATH", help="Only in this part of each state")
 @click.option("-E", "--regex", is_flag=True, help="PATTERN is a regular expression")
 @click.option("-i", "--ignore-case", is_flag=True, help="Capital and small letters are the same")
-@click.option("--new", is_flag=True, help="Only where a text came in")
 @LIMIT
-def grep(cmd: Invocation, *, pattern: str, ref: str, limit: int | None, **how: Any) -> int:
+def grep(cmd: Invocation, *, pattern: str, ref: str | None, limit: int | None, **how: Any) -> int:
     """Print the matches."""
     from holdfast.reports import GrepReport
 
@@ -473,9 +450,6 @@ def grep(cmd: Invocation, *, pattern: str, ref: str, limit: int | None, **how: A
         cmd.say(f"nothing matches {pattern!r:.80}")
     elif more:
         say_cut(cmd, limit, "first")
-    places = [(each.path, each.text) for each in islice(shown, SCREEN)]
-    if len(set(places)) < len(places) and not how["new"]:
-        cmd.say("--new shows only where a text came in")
     return int(not shown)
 
 

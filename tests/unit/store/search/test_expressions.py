@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from decimal import Decimal
 
 import pytest
@@ -10,8 +13,8 @@ import pytest
 import holdfast
 from holdfast import ErrorCode
 from holdfast.backends.memory import MemoryBackend
-from holdfast.store.searching import weighing
-from holdfast.store.searching.expressions import Expression
+from holdfast.store.search import where
+from holdfast.store.search.where import Expression
 
 STATE = {
     "messages": [{"role": "user", "n": 1}, {"role": "tool", "n": 2, "text": "Rate Limit"}],
@@ -20,6 +23,8 @@ STATE = {
     "items": {"keys": 3, "a b": 4},
     "pair": (1, 2),
     "cost": Decimal("1.5"),
+    "at": datetime(2026, 11, 16, 12, tzinfo=UTC),
+    "day": date(2026, 11, 16),
     "state": "shadowed",
     "big": 2**20000,
     "nan": float("nan"),
@@ -46,10 +51,10 @@ STATE = {
         "items.keys == 3 and items['a b'] == 4",
         "pair[0] + pair[1] * 2 - 1 == 4 and 7 // 2 == 3 and 7 % 2 == 1 and 1 / 2 == 0.5",
         "-pair[0] == -1 and abs(-3) == 3 and round(0.6) == 1 and round(score, 1) == 0.4",
-        "cost > 1",
+        "cost > 1 and cost == 1.5",
+        "at > '2026-11-16' and at < '2026-11-16T13' and day == '2026-11-16'",
         "'x' in seen and 'z' not in seen and score in {0.41, 0.42} and 1 in (1, 2)",
         "state == 'shadowed'",
-        "big > 5",
         "1 if score < 0.5 else 0",
         "messages[:1][0].role == 'user' and true and not false",
         "  score < 1  ",
@@ -62,27 +67,29 @@ def test_it_holds(text):
 @pytest.mark.parametrize(
     ("text", "note"),
     [
-        ("scoer < 0.5", "there is no scoer"),
+        ("scoer < 0.5", "there is no scoer; did you mean 'score'?"),
         ("messages[5].role == 'x'", "there is no messages[5]"),
         ("messages[0].text == 'x'", "there is no messages[0].text"),
         ("items['none'] == 1", "there is no items['none']"),
         ("goal < 0.5", "'<' not supported"),
         ("goal.x == 1", "there is no goal.x"),
-        ("score[0] == 1", "a float has no parts"),
+        ("score[0] == 1", "a float has no such parts"),
         ("score / 0 > 1", "division by zero"),
         ("messages + 1 == 2", "cannot reckon with a list"),
         ("messages[0].role * 99999999 == ''", "cannot reckon with a str"),
-        ("big * big > 1", "cannot reckon with an int so large"),
+        ("messages < messages", "only numbers and texts have an order"),
+        ("min(messages) == 1", "only numbers and texts have an order"),
+        ("messages[0].n < messages[0].role", "not supported"),
         ("len(score) > 1", "a float has no items"),
-        ("lower(score) == 'x'", "where a text is needed"),
+        ("lower(score) == 'x'", "doesn't apply to a 'float' object"),
         ("min([]) > 1", "empty"),
         ("messages[0].__class__ == 1", "there is no messages[0].__class__"),
         ("any(m.text == 'no' for m in messages)", "there is no m.text"),
         ("sum(messages) > 1", "cannot reckon with a dict"),
         ("__builtins__", "there is no __builtins__"),
-        ("messages['role'] == 1", "there is no messages['role']"),
+        ("messages['role'] == 1", "list indices must be integers"),
         ("round(score, 9999) == 1", "so many digits"),
-        ("cost % 0 == 1", "cannot reckon with these Decimals (InvalidOperation)"),
+        ("cost % 0 == 1", "modulo"),
         ("1 in score", "a float has no items"),
     ],
 )
@@ -115,9 +122,9 @@ REFUSED = [
     ("", None),
     ("   ", None),
     ("score = 1", 6),
-    ("2 ** 9", 2),
-    ("1 << 9", 2),
-    ("'a' % b @ c", 8),
+    ("2 ** 9", 0),
+    ("1 << 9", 0),
+    ("'a' % b @ c", 0),
     ("lambda: 1", 0),
     ("score < (lambda: 1)", 9),
     ("f'{score}' == 1", 0),
@@ -147,7 +154,7 @@ REFUSED = [
     ("(" * 300 + "1" + ")" * 300, None),
     ("a" + ".b" * 60, None),
     ("x" * 2001, None),
-    ("größe ** 2", 6),
+    ("1 + größe ** 2", 4),
     (5, None),
 ]
 
@@ -185,24 +192,31 @@ def test_the_signs_of_other_languages_are_known(text, word):
     ],
 )
 def test_an_expression_that_takes_too_many_steps_is_given_up(text, monkeypatch):
-    monkeypatch.setattr(weighing, "MOST_STEPS", 50_000)
+    monkeypatch.setattr(where, "_MOST_STEPS", 50_000)
 
     with pytest.raises(holdfast.InvalidInputError, match="too many steps") as caught:
         Expression(text).holds({"x": list(range(300))})
     assert caught.value.code is ErrorCode.BAD_EXPRESSION
 
 
-def test_values_too_deep_to_be_compared_do_not_hold():
-    def deep():
-        made: list[object] = []
-        for _ in range(100_000):
-            made = [made]
-        return made
+@pytest.mark.parametrize(
+    ("text", "state"),
+    [
+        ("a == b", {"a": ["x"] * 400_000, "b": ["x"] * 400_000}),
+        ("any(a == b for x in c)", {"a": [[1] * 300] * 300, "b": [[1] * 300] * 300, "c": [0] * 300}),
+        ("any(a in b for x in c)", {"a": ["x"] * 300, "b": [["x"] * 300] * 300, "c": [0] * 300}),
+        ("any(a in b for x in c)", {"a": "x" * 1000 + "y", "b": "x" * 1_000_000, "c": [0] * 300}),
+        ("any(lower(b) == 'x' for x in c)", {"b": "x" * 4_000_000, "c": [0] * 300}),
+        ("any(sum(a) == 1 for x in a)", {"a": [1] * 100_000}),
+    ],
+)
+def test_what_a_comparison_costs_is_counted_before_it_begins(text, state):
+    began = time.monotonic()
 
-    answer = Expression("a == b").holds({"a": deep(), "b": deep()})
+    with contextlib.suppress(holdfast.InvalidInputError):
+        Expression(text).holds(state)
 
-    assert not answer.holds
-    assert "too deep" in answer.notes[0]
+    assert time.monotonic() - began < 30
 
 
 def test_no_code_of_the_application_runs():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
-from tests.unit.store.searching.counting import counted_session
+from tests.unit.store.search.counting import counted_session
 
 import holdfast
 from holdfast import ErrorCode

@@ -8,7 +8,7 @@ import pytest
 
 import holdfast
 from holdfast import ErrorCode
-from holdfast.store.searching import patterns
+from holdfast.store.search import grep
 
 
 def found(matches):
@@ -35,43 +35,48 @@ def test_texts_are_found_wherever_they_are_and_the_paths_load_them(session):
         assert match.text[match.start : match.stop] == "needle"
 
 
-def test_newest_first_and_once_in_each_state_that_has_it(session):
-    for text in ("a needle", "a needle, a needle", "none", "needle"):
-        session.save({"t": text})
+def test_what_came_in_is_told_newest_first_and_what_stays_is_not(session):
+    for text in ("a needle", "a needle, a needle", "none", "needle", "needle"):
+        session.save({"t": text, "n": text})
 
-    assert found(session.grep("needle")) == [(4, "t"), (2, "t"), (1, "t")]
-    assert found(session.grep("needle", limit=2)) == [(4, "t"), (2, "t")]
-    assert found(session.grep("needle", "#2")) == [(2, "t"), (1, "t")]
-    assert found(session.grep("needle", "#1..#2")) == [(2, "t")]
-    assert found(session.grep("needle", "@~1..@")) == [(4, "t")]
+    assert found(session.grep("needle", path="t")) == [(4, "t"), (2, "t"), (1, "t")]
+    assert found(session.grep("needle", limit=2)) == [(4, "t"), (4, "n")]
+    assert found(session.grep("needle", "#2", path="n")) == [(2, "n"), (1, "n")]
+    assert found(session.grep("needle", "#1..#2", path="n")) == [(2, "n")]
+    assert found(session.grep("needle", "@~1..@")) == []
     assert found(session.grep("nowhere")) == []
 
 
-def test_new_shows_where_a_text_came_in_wherever_it_moves(session):
-    session.save({"m": ["old needle"]})
-    session.save({"m": ["first", "old needle"]})
-    session.save({"m": ["first", "old needle", "new needle"]})
-    session.save({"m": ["new needle"]})
-    session.save({"m": ["new needle", "new needle"]})
+def test_all_branches_are_searched_unless_one_is_named(session):
+    session.save({"t": "needle"})
+    aside = session.fork("@", "aside")
+    aside.save({"t": "needle", "more": "a needle aside"})
+    session.save({"t": "hay"})
 
-    assert found(session.grep("needle", new=True)) == [(5, "m[1]"), (3, "m[2]"), (1, "m[0]")]
+    assert found(session.grep("needle")) == [(3, "more"), (1, "t")]
+    assert found(session.grep("needle", "@")) == [(1, "t")]
+    assert found(session.grep("needle", "aside")) == [(3, "more"), (1, "t")]
 
 
-def test_new_shows_a_text_that_grows_where_a_match_came_in(session):
+def test_a_text_that_grows_is_told_where_a_match_touches_what_was_added(session):
     text = ""
-    for step, more in enumerate(["begin. ", "go on. ", "see the wiki. ", "read. ", "the end. ", "bye. "], 1):
+    for step, more in enumerate(["begin. ", "go on. ", "see the w", "iki. ", "read. ", "ask the wiki. "], 1):
         text += more
         session.save({"notes": text, "step": step})
 
-    (match,) = session.grep("the wiki", new=True)
+    matches = list(session.grep("the wiki"))
 
-    assert (match.checkpoint.seq, match.path, match.offset) == (3, "notes", text.index("the wiki"))
+    assert [(each.checkpoint.seq, each.offset) for each in matches] == [
+        (6, text.rindex("the wiki")),
+        (4, text.index("the wiki")),
+    ]
 
 
-def _chunks(session, backend):
-    backend.asked.clear()
-    session.load()
-    return set(backend.asked)
+def test_a_whole_value_that_took_the_place_of_another_tells_new_texts_only(session):
+    session.save({"a": ["needle one", "needle two"]})
+    session.save({"a": {"x": "needle two", "y": "needle three"}})
+
+    assert found(session.grep("needle", "@~1..@")) == [(2, "a.y")]
 
 
 def test_large_lists_dicts_and_texts_are_searched_with_right_places(session):
@@ -118,7 +123,7 @@ def test_regular_expressions_find_with_and_without_case(session):
 
 
 def test_a_pattern_that_takes_for_ever_is_given_up(session, monkeypatch):
-    monkeypatch.setattr(patterns, "_SECONDS", 0.05)
+    monkeypatch.setattr(grep, "_SECONDS", 0.05)
     session.save({"t": "a" * 40 + "b"})
 
     with pytest.raises(holdfast.InvalidInputError, match=r"takes more than .* in checkpoint #1") as caught:

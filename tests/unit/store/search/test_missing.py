@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.store.searching.evaluating import Evaluation
-from holdfast.store.searching.expressions import Expression
-from holdfast.store.searching.functions import MissingError
+from holdfast.store.search.where import Expression
 
 PAGE = Path(__file__).parents[4] / "docs" / "how-to" / "find-the-step.md"
 STATE: dict[str, Any] = {
@@ -26,11 +24,10 @@ T, F, U = "true", "false", "unknown"
 
 
 def comes_to(text: str, state: Any = STATE) -> str:
-    """One of the three, as it is before the top turns unknown into "does not hold"."""
-    try:
-        return T if Evaluation(state).value(Expression(text)._tree.body) else F
-    except MissingError:
-        return U
+    """One of the three: what is unknown does not hold, nor does its contrary."""
+    if Expression(text).holds(state).holds:
+        return T
+    return F if Expression(f"not ({text})").holds(state).holds else U
 
 
 TABLE = [
