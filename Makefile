@@ -65,6 +65,7 @@ docs: $(VENV)/.dev ## Write the generated pages again
 	$(BIN)/python tools/errors_doc.py
 	$(BIN)/python tools/json_schemas.py
 	$(BIN)/python tools/api_doc.py
+	$(BIN)/python tools/async_stub.py
 	$(BIN)/python tools/env_example.py
 	$(BIN)/python tools/tour.py
 

@@ -16,7 +16,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from holdfast.aio.session import AsyncSession
+from holdfast.aio import AsyncSession
 from holdfast.errors import ConflictError, ErrorCode, IntegrityError, NotFoundError
 from holdfast.recording.bookkeeping import NOT_BACK, Bookkeeping, Capture, OnDamage, Order
 from holdfast.recording.events import Event

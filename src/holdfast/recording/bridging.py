@@ -53,7 +53,7 @@ class Bridge:
         wrapped: Any = store
         plain: Store = getattr(wrapped, "_store", wrapped)
         # Here and not in the thread: whatever is saved after this returned is seen.
-        self._pages = plain._pages(None, session)  # noqa: SLF001 - `watch` in slices, to be stopped between two
+        self._pages = plain.watch(session=session)
         self._leave = plain._parts.metrics.observe_removals(self._removed)  # noqa: SLF001 - of no use to others
         # A daemon: a program that forgets to close it can still end.
         self._thread = threading.Thread(target=self._run, name="holdfast-bridge", daemon=True)
@@ -99,7 +99,7 @@ class Bridge:
             self.error = end
 
     def _pass_on(self, seconds: float) -> bool:
-        page = self._pages.next_page(seconds)
+        page = self._pages.page(seconds) or []
         for checkpoint in page:
             self._let_recorder_first(checkpoint)
             self._bus.emit(CheckpointCreated.of(checkpoint, origin="watch"))

@@ -32,7 +32,7 @@ from holdfast.storage.records import CheckpointId, ChunkHash
 from holdfast.store.recovering import newest_intact
 
 if TYPE_CHECKING:
-    from holdfast.aio.session import AsyncSession
+    from holdfast.aio import AsyncSession
     from holdfast.history.keep import Keep
     from holdfast.reports.upkeep import DamagedCheckpoint
     from holdfast.store.place import Place, Ref

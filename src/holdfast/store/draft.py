@@ -48,17 +48,17 @@ class Draft(Record):
 
 
 def check_draft(  # noqa: PLR0913 - as many as a checkpoint has fields
-    message: str,
+    message: str = "",
     *,
-    tags: Iterable[str],
-    step: int | None,
-    status: str,
-    trigger: str,
-    metadata: Mapping[str, Any] | None,
-    tokens: int | None,
-    cost_usd: float | None,
-    duration_ms: float | None,
-    key: str | None,
+    tags: Iterable[str] = (),
+    step: int | None = None,
+    status: str = "running",
+    trigger: str = "manual",
+    metadata: Mapping[str, Any] | None = None,
+    tokens: int | None = None,
+    cost_usd: float | None = None,
+    duration_ms: float | None = None,
+    key: str | None = None,
     created_at: datetime | None = None,
     rows: Iterable[RowChange] = (),
 ) -> Draft:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -38,45 +37,9 @@ _PAGE_BYTES: Final = 8 << 20
 _APART: Final = 8
 """So many rows for each that is asked for are read at most to find out which are there."""
 
-_OF_ONE_STATE: Final = (IntegrityError, StateError, UnsupportedError)
-"""What can be wrong with a state, while those around it are whole."""
 
-
-class LoadedState:
-    """A state on its way to who asked for it, or what is wrong with it."""
-
-    __slots__ = ("_error", "_read", "_types", "_value")
-
-    def __init__(self, types: TypeRegistry, read: JoinedState | None, error: HoldfastError | None) -> None:
-        self._types = types
-        self._read = read
-        self._error = error
-        self._value: Any = None
-
-    def build(self) -> None:
-        """Make the state of its bytes, if that was not done before; what is wrong with it is raised by `take`."""
-        if self._read is None:
-            return
-        try:
-            self._value = self._read.decode(self._types)
-        except _OF_ONE_STATE as error:
-            self._error = error
-        self._read = None
-
-    def take(self) -> Any:
-        """The state.
-
-        Raises:
-            HoldfastError: It is damaged, gone, or does not fit the program.
-        """
-        self.build()
-        if self._error is not None:
-            raise self._error
-        return self._value
-
-
-class StatePages:
-    """The states of checkpoints, page by page."""
+class EachState(Iterator[Any]):
+    """The states of checkpoints. What is wrong with one does not end it: the next call goes on with the one after."""
 
     def __init__(
         self,
@@ -94,13 +57,27 @@ class StatePages:
             raise _no_checkpoints(given)
         self._checkpoints: Iterator[object] = iter(given)
         self._failure: BaseException | None = None
+        self._chosen: Sequence[Checkpoint] = ()
+        self._page: deque[JoinedState | HoldfastError] = deque()
+        # Threads that share it get each state once.
+        self._turn = threading.Lock()
 
-    def choose(self) -> list[Checkpoint]:
-        """The checkpoints of the next page; none where there are no more.
+    def __next__(self) -> Any:
+        """The next state, or what is wrong with it."""
+        with self._turn:
+            if not self._page:
+                # Kept until it was read: a page that could not be is tried again by the next call, not passed over.
+                self._chosen = self._chosen or self._choose()
+                if not self._chosen:
+                    raise StopIteration
+                self._page, self._chosen = read_again(partial(self._read, self._chosen)), ()
+            taken = self._page.popleft()
+        if isinstance(taken, HoldfastError):
+            raise taken
+        return taken.decode(self._types)
 
-        Raises:
-            InvalidInputError: The next one is no checkpoint. Those before it have been a page.
-        """
+    def _choose(self) -> list[Checkpoint]:
+        """The checkpoints of the next page; none where there are no more."""
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
@@ -112,8 +89,10 @@ class StatePages:
                 each = next(self._checkpoints, None)
                 if each is None:
                     break
-                chosen.append(_checked(each))
-                size += chosen[-1].size_bytes
+                if not isinstance(each, Checkpoint):
+                    raise _no_checkpoints(each)  # noqa: TRY301 - told like a failure of the iterable
+                chosen.append(each)
+                size += each.size_bytes
         except BaseException as failure:
             # Whatever the iterable raised: what it gave before comes first.
             if not chosen:
@@ -121,90 +100,24 @@ class StatePages:
             self._failure = failure
         return chosen
 
-    def read(self, chosen: Sequence[Checkpoint]) -> deque[LoadedState]:
-        """Read what is needed for the states of a page, from one view."""
-        return read_again(partial(self._read, chosen))
-
-    def _read(self, chosen: Sequence[Checkpoint]) -> deque[LoadedState]:
+    def _read(self, chosen: Sequence[Checkpoint]) -> deque[JoinedState | HoldfastError]:
+        """What is needed for the states of a page, read from one view."""
         # Before the view is opened: what that still sees and is forgotten meanwhile does not stay at hand.
         kept = self._at_hand.begin()
         with self._backend.reader() as reader:
             read = kept.through(reader.chunks)
             there = _there(reader, chosen)
-            roots = [ChunkHash(bytes.fromhex(each.root)) for each in chosen]
             # Most states are one chunk, or little more: one question instead of one for each.
-            fetch(roots, read)
-            return deque(
-                self._loaded(read, root, None if each.id in there else _removed(each))
-                for each, root in zip(chosen, roots, strict=True)
-            )
-
-    def _loaded(self, read: Read, root: ChunkHash, removed: HoldfastError | None) -> LoadedState:
-        if removed is not None:
-            # Its chunks may well be there, or even be remembered; nobody can load what is forgotten.
-            return LoadedState(self._types, None, removed)
-        try:
-            return LoadedState(self._types, read_state(root, read), None)
-        except _OF_ONE_STATE as error:
-            return LoadedState(self._types, None, error)
+            fetch([ChunkHash(bytes.fromhex(each.root)) for each in chosen], read)
+            # The chunks of one that was removed may well be remembered; nobody can load what is forgotten.
+            return deque(_joined(read, each) if each.id in there else _removed(each) for each in chosen)
 
 
-class EachState(Iterator[Any]):
-    """The states themselves. What is wrong with one does not end it: the next call goes on with the one after."""
-
-    def __init__(self, pages: StatePages) -> None:
-        self._pages = pages
-        self._chosen: Sequence[Checkpoint] = ()
-        self._page: deque[LoadedState] = deque()
-        # Threads that share it get each state once.
-        self._turn = threading.Lock()
-
-    def __next__(self) -> Any:
-        with self._turn:
-            if not self._page:
-                # Kept until it was read: a page that could not be is tried again by the next call, not passed over.
-                self._chosen = self._chosen or self._pages.choose()
-                if not self._chosen:
-                    raise StopIteration
-                self._page, self._chosen = self._pages.read(self._chosen), ()
-            taken = self._page.popleft()
-        return taken.take()
-
-
-class AsyncEachState(AsyncIterator[Any]):
-    """The same, awaitable: a page is read and built by one call of `run`, which knows a thread for it.
-
-    Tasks that share it take turns, which `turn` sees to, and get each state once.
-    """
-
-    def __init__(
-        self,
-        pages: StatePages,
-        run: Callable[[Callable[[], deque[LoadedState]]], Awaitable[deque[LoadedState]]],
-        turn: AbstractAsyncContextManager[Any],
-    ) -> None:
-        self._pages = pages
-        self._run = run
-        self._chosen: Sequence[Checkpoint] = ()
-        self._page: deque[LoadedState] = deque()
-        self._turn = turn
-
-    async def __anext__(self) -> Any:
-        async with self._turn:
-            if not self._page:
-                self._chosen = self._chosen or self._pages.choose()
-                if not self._chosen:
-                    raise StopAsyncIteration
-                self._page = await self._run(partial(self._built, self._chosen))
-                self._chosen = ()
-            taken = self._page.popleft()
-        return taken.take()
-
-    def _built(self, chosen: Sequence[Checkpoint]) -> deque[LoadedState]:
-        page = self._pages.read(chosen)
-        for each in page:
-            each.build()
-        return page
+def _joined(read: Read, checkpoint: Checkpoint) -> JoinedState | HoldfastError:
+    try:
+        return read_state(ChunkHash(bytes.fromhex(checkpoint.root)), read)
+    except (IntegrityError, StateError, UnsupportedError) as error:
+        return error
 
 
 def _there(reader: Reader, chosen: Iterable[Checkpoint]) -> set[str]:
@@ -234,12 +147,6 @@ def _is_there(reader: Reader, checkpoint: Checkpoint) -> bool:
     except IntegrityError:
         # Damaged, so it is there.
         return True
-
-
-def _checked(each: object) -> Checkpoint:
-    if not isinstance(each, Checkpoint):
-        raise _no_checkpoints(each)
-    return each
 
 
 def _no_checkpoints(given: object) -> InvalidInputError:

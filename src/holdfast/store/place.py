@@ -65,6 +65,17 @@ def session_of(reader: Reader, row: CheckpointRow) -> SessionRow:
     return session
 
 
+def records(reader: Reader, rows: Iterable[CheckpointRow]) -> list[Checkpoint]:
+    """Rows of any sessions as what callers get."""
+    owners: dict[str, SessionRow] = {}
+    found = []
+    for row in rows:
+        if row.session not in owners:
+            owners[row.session] = session_of(reader, row)
+        found.append(Checkpoint(row, owners[row.session]))
+    return found
+
+
 def read_again(work: Callable[[], _T]) -> _T:
     """What `work` returns, which only reads; it is called a second time where the connection to a server was lost.
 

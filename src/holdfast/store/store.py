@@ -19,11 +19,11 @@ from holdfast.history.checkpoint import Checkpoint, moment
 from holdfast.objects.codec.registry import C, Upgrade
 from holdfast.reports.listings import SessionInfo
 from holdfast.storage.ports import Backend, Reader
-from holdfast.storage.records import Query, SessionRow, StoreStats
+from holdfast.storage.records import Query, StoreStats
 from holdfast.store.composition import compose, system_clock
 from holdfast.store.draft import check_status, check_step, check_trigger
 from holdfast.store.filters import check_checkpoint, check_filters, microseconds
-from holdfast.store.place import session_of
+from holdfast.store.place import records
 from holdfast.store.session import Session, check_limit
 from holdfast.store.tending import TendedStore
 
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from holdfast.storage.tables import RowChange, Table
     from holdfast.store.figures import MetricsSnapshot
     from holdfast.store.lease import HeldLease, OnLost
-    from holdfast.store.load_many import StatePages
     from holdfast.store.rows import Rows
     from holdfast.store.sql import SqlResult
     from holdfast.store.watch import Watch
@@ -299,12 +298,7 @@ class Store(TendedStore):
             limit=check_limit(limit),
         )
         with self._reader() as reader:
-            rows = reader.checkpoints(query)
-            owners: dict[str, SessionRow] = {}
-            for row in rows:
-                if row.session not in owners:
-                    owners[row.session] = session_of(reader, row)
-        return [Checkpoint(row, owners[row.session]) for row in rows]
+            return records(reader, reader.checkpoints(query))
 
     def load_each(self, checkpoints: Iterable[Checkpoint]) -> Iterator[Any]:
         """Yield the states of many checkpoints, verified, in the order in which they are given.
@@ -323,7 +317,7 @@ class Store(TendedStore):
         """
         from holdfast.store.load_many import EachState
 
-        return EachState(self._state_pages(checkpoints))
+        return EachState(self._backend, self._parts.types, checkpoints, self._parts.at_hand)
 
     def diff(self, a: Checkpoint, b: Checkpoint, *, path: str | None = None, whole: bool = False) -> Diff:
         """Return what differs between the states of two checkpoints of any sessions; see `Session.diff`."""
@@ -398,7 +392,7 @@ class Store(TendedStore):
 
     def watch(
         self, *, after: Checkpoint | None = None, session: str | None = None, timeout: float | None = None
-    ) -> Iterator[Checkpoint]:
+    ) -> Watch:
         """Yield checkpoints as they are saved, by anybody, oldest first.
 
         Args:
@@ -406,9 +400,11 @@ class Store(TendedStore):
             session: Of this session only.
             timeout: Stop when none came for so many seconds; without it, never.
         """
-        from holdfast.store.watch import check_timeout, each
+        from holdfast.store.watch import Watch
 
-        return each(self._pages(after, session), check_timeout(timeout))
+        check_filters(session=session)
+        check_checkpoint("after", after, "pass a Checkpoint: the last one that was seen")
+        return Watch(self._backend, after=after, session=session, timeout=timeout)
 
     def copy_session(self, source: str, target: str) -> int:
         """Copy all checkpoints of a session into a new one of this store; return how many those are.
@@ -514,18 +510,6 @@ class Store(TendedStore):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def _pages(self, after: Checkpoint | None, session: str | None) -> Watch:
-        from holdfast.store.watch import Watch
-
-        check_filters(session=session)
-        check_checkpoint("after", after, "pass a Checkpoint: the last one that was seen")
-        return Watch(self._backend, after=after, session=session)
-
-    def _state_pages(self, checkpoints: Iterable[Checkpoint]) -> StatePages:
-        from holdfast.store.load_many import StatePages
-
-        return StatePages(self._backend, self._parts.types, checkpoints, self._parts.at_hand)
 
     def _reader(self) -> AbstractContextManager[Reader]:
         return self._backend.reader()

@@ -40,7 +40,7 @@ def test_the_async_store_gives_the_same_answers(tmp_path):
     with holdfast.open(tmp_path / "copy.db") as copy:
         assert copy.session("x").load() == {"n": 2}
     with pytest.raises(holdfast.StateError):
-        store._store.sessions()
+        store._inner.sessions()
 
 
 def test_awaiting_aopen_gives_a_store_to_close(tmp_path):

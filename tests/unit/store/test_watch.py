@@ -146,13 +146,13 @@ def test_what_it_begins_after_must_be_a_checkpoint(store):
 def test_every_checkpoint_comes_once_and_in_order(actions, page):
     with pytest.MonkeyPatch.context() as patch, holdfast.Store(MemoryBackend()) as store:
         patch.setattr(watching, "_PAGE", page)
-        pages = store._pages(None, None)
+        pages = store.watch(timeout=0)
         seen: list[str] = []
         expected: list[str] = []
         waiting: list[str] = []
 
         def look():
-            while found := pages.next_page(0):
+            while found := pages.page():
                 seen.extend(each.id for each in found)
             expected.extend(waiting)
             waiting.clear()

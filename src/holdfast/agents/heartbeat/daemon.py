@@ -29,9 +29,7 @@ from holdfast.agents.heartbeat.runtime import Phase, Runtime
 from holdfast.agents.heartbeat.stored import at_least_one
 from holdfast.agents.heartbeat.subsystems.identity import Identity
 from holdfast.agents.heartbeat.waking import called, parts_of, wake_up
-from holdfast.aio import AsyncStore
-from holdfast.aio.lease import AsyncHeldLease
-from holdfast.aio.thread import in_thread
+from holdfast.aio import AsyncHeldLease, AsyncStore, in_thread
 from holdfast.errors import (
     ConflictError,
     ErrorCode,

@@ -30,7 +30,7 @@ from holdfast.store.archives.locking import locked
 from holdfast.store.archives.packing import gzipped
 from holdfast.store.archives.targets import Target, bad, check_stream, real
 from holdfast.store.archives.writing import checkpoint_text, header_text
-from holdfast.store.load_many import EachState, StatePages
+from holdfast.store.load_many import EachState
 from holdfast.store.place import Place, read_again, session_of
 from holdfast.store.progress import callers_level
 
@@ -194,7 +194,7 @@ def _states(
     """Each row with what is stored of its state: no class is asked for, and none is needed."""
     rows = tuple(rows)
     checkpoints = (Checkpoint(row, owner) for row in rows)
-    states = EachState(StatePages(place.backend, TypeRegistry(), checkpoints, ChunksAtHand()))
+    states = EachState(place.backend, TypeRegistry(), checkpoints, ChunksAtHand())
     for row in rows:
         yield row, next(states)
 
