@@ -18,7 +18,6 @@ from tests.unit.store.damage import ask, chunk_of, spoil
 import holdfast
 from holdfast import BackendError, ErrorCode, HoldfastError
 from holdfast.backends.postgres import PostgresBackend
-from holdfast.backends.postgres import connection as connection_of
 
 SAVES = 6
 
@@ -211,7 +210,7 @@ class Statements:
         self.count = 0
         self.at: int | None = None
         self._how = how
-        real = connection_of.Connection.execute
+        real = psycopg.Connection.execute
 
         def execute(connection, *args, **options):
             self.count += 1
@@ -225,7 +224,7 @@ class Statements:
             # Told by the driver that the session is gone, as it would be by the next statement.
             return real(connection, *args, **options)
 
-        monkeypatch.setattr(connection_of.Connection, "execute", execute)
+        monkeypatch.setattr(psycopg.Connection, "execute", execute)
 
     def _end(self, connection):
         if self._how == "client":

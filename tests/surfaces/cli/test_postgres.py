@@ -247,15 +247,17 @@ def test_a_url_that_cannot_be_used_is_not_repeated(run, address):
 def test_tables_of_another_version(run, url):
     run("create", "x", "--store", url)
     with psycopg.connect(url) as connection:
-        for version, code in (("0", "format-too-old"), ("99", "format-too-new")):
-            _, value, seal = sealed("version", version)
-            connection.execute(
-                "UPDATE holdfast.header SET value = %s, seal = %s WHERE key = 'version'", [value, seal]
-            )
+        for entry, code, hint in (
+            (sealed("schema", "99"), "format-too-new", "upgrade holdfast"),
+            # As stores from before the first release said it.
+            (sealed("version", "4"), "format-too-old", "schema=NAME"),
+        ):
+            connection.execute("DELETE FROM holdfast.header WHERE key = 'schema'")
+            connection.execute("INSERT INTO holdfast.header VALUES (%s, %s, %s)", entry)
             connection.commit()
             record = refused(run, "list", "--store", url)
             assert (record["code"], record["exit"]) == (code, 6)
-            assert ("schema=NAME" if version == "0" else "upgrade holdfast") in record["hint"]
+            assert hint in record["hint"]
 
 
 def test_a_backup_is_refused_with_what_to_do_instead(run, home, url):

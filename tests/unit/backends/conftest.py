@@ -68,8 +68,8 @@ def in_child() -> Callable[[Callable[[], object]], int]:
 @pytest.fixture
 def open_pool(postgres_url) -> Iterator[Callable[..., Any]]:
     """Makes pools of connections, and closes them."""
-    from holdfast.backends.postgres.address import parse
     from holdfast.backends.postgres.connection import Pool
+    from holdfast.backends.postgres.url import parse
 
     opened: list[Pool] = []
 

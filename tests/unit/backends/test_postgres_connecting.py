@@ -13,10 +13,10 @@ import pytest
 psycopg = pytest.importorskip("psycopg")
 
 from tests.services.postgres import Role  # noqa: E402
-from tests.unit.backends.test_postgres_address import everything_said  # noqa: E402
+from tests.unit.backends.test_postgres_url import everything_said  # noqa: E402
 
-from holdfast.backends.postgres.address import parse  # noqa: E402
 from holdfast.backends.postgres.connection import Connection, Pool  # noqa: E402
+from holdfast.backends.postgres.url import parse  # noqa: E402
 from holdfast.errors import ErrorCode, HoldfastError  # noqa: E402
 
 PASSWORD = "kestrel/under@gl:ss ?"

@@ -47,9 +47,9 @@ def refusal(url, **options):
 
 def set_version(url, version):
     with psycopg.connect(url) as connection:
-        _, value, seal = sealed("version", str(version))
+        _, value, seal = sealed("schema", str(version))
         connection.execute(
-            "UPDATE holdfast.header SET value = %s, seal = %s WHERE key = 'version'", [value, seal]
+            "UPDATE holdfast.header SET value = %s, seal = %s WHERE key = 'schema'", [value, seal]
         )
 
 

@@ -10,7 +10,6 @@ import pytest
 psycopg = pytest.importorskip("psycopg")
 
 
-from holdfast.backends.postgres.address import parse  # noqa: E402
 from holdfast.backends.postgres.errors import (  # noqa: E402
     check_server,
     connecting_failed,
@@ -19,6 +18,7 @@ from holdfast.backends.postgres.errors import (  # noqa: E402
     translate,
     translated,
 )
+from holdfast.backends.postgres.url import parse  # noqa: E402
 from holdfast.errors import (  # noqa: E402
     BackendError,
     ErrorCode,
@@ -70,7 +70,7 @@ def of_state(state: str, text: str = "said the server") -> HoldfastError:
         ("28P01", BackendError, ErrorCode.LOGIN_REFUSED),
         ("54000", InvalidInputError, ErrorCode.VALUE_TOO_LARGE),
         ("42P01", IntegrityError, ErrorCode.STORE_DAMAGED),
-        ("42883", IntegrityError, ErrorCode.STORE_DAMAGED),
+        ("42883", InvalidInputError, ErrorCode.BAD_ARGUMENT),
         ("3F000", IntegrityError, ErrorCode.STORE_DAMAGED),
         ("XX001", IntegrityError, ErrorCode.STORE_DAMAGED),
         ("XX002", IntegrityError, ErrorCode.STORE_DAMAGED),
@@ -158,7 +158,7 @@ def test_a_role_without_rights(postgres, postgres_url):
 )
 def test_a_server_that_is_too_old_is_refused(version, shown):
     with pytest.raises(UnsupportedError) as error:
-        check_server(version, URL)
+        check_server(version, "UTF8", URL)
     assert error.value.code is ErrorCode.SERVER_TOO_OLD
     assert f"PostgreSQL {shown};" in str(error.value)
 

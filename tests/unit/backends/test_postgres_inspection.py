@@ -42,7 +42,7 @@ def run(postgres_url: str) -> Iterator[Run]:
     ("change", "kind", "what"),
     [
         ("UPDATE header SET value = 'x' WHERE key = 'store'", "header", "header 'store'"),
-        ("UPDATE header SET value = '9' WHERE key = 'version'", "header", "header 'version'"),
+        ("UPDATE header SET value = '9' WHERE key = 'schema'", "header", "header 'schema'"),
         ("DELETE FROM header WHERE key = 'hash'", "header", "the header"),
         ("DELETE FROM counters WHERE name = 'epoch'", "counter", "counter 'epoch'"),
         ("UPDATE sessions SET agent = 'x' WHERE id = 'work'", "session", "session 'work'"),

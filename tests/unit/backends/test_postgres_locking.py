@@ -33,8 +33,8 @@ def connect(url, **options):
 def upgrade(url):
     """What a migration of a newer version leaves behind."""
     with connect(url) as connection:
-        _, value, seal = sealed("version", str(VERSION + 1))
-        connection.execute("UPDATE header SET value = %s, seal = %s WHERE key = 'version'", [value, seal])
+        _, value, seal = sealed("schema", str(VERSION + 1))
+        connection.execute("UPDATE header SET value = %s, seal = %s WHERE key = 'schema'", [value, seal])
         ((text,),) = connection.execute("SELECT pg_get_functiondef('enter'::regproc)").fetchall()
         connection.execute(text.replace(f"version <> {VERSION}", f"version <> {VERSION + 1}").encode())
         connection.execute("ALTER TABLE checkpoints ADD COLUMN later bigint")

@@ -116,12 +116,9 @@ def test_a_server_that_stays_away_is_an_error_after_the_timeout(open_pool, morta
 
 _PROLOGUE = """
 import os, sys, threading
-from holdfast.backends.forking import watch
-from holdfast.backends.postgres.address import parse
+from holdfast.backends.postgres.url import parse
 from holdfast.backends.postgres.connection import Pool
 pool = Pool(parse(sys.argv[1]), durability="power", timeout=float(sys.argv[2]))
-pool.before_fork = pool.after_fork_in_parent = lambda: None
-watch(pool)
 def use():
     with pool.connection() as connection:
         connection.execute("SELECT 1")

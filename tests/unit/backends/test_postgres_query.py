@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 psycopg = pytest.importorskip("psycopg")
 
+from holdfast.backends import query as queries  # noqa: E402
 from holdfast.backends.postgres import PostgresBackend  # noqa: E402
 from holdfast.backends.postgres.connection import PLANS  # noqa: E402
-from holdfast.backends.postgres.query import to_sql  # noqa: E402
+from holdfast.backends.postgres.reader import DIALECT  # noqa: E402
 from holdfast.storage.records import Query  # noqa: E402
 
 PAGE = 20
@@ -78,7 +79,7 @@ def pages_read(store: Grown, query: Query, *, generic: bool) -> tuple[int, int]:
     `generic` takes the plan that is made without knowing the values, which the server may choose for a statement that
     comes often.
     """
-    sql, parameters = to_sql(query)
+    sql, parameters = queries.to_sql(query, DIALECT)
     for number in range(len(parameters)):
         sql = sql.replace("%s", f"${number + 1}", 1)
     with psycopg.connect(store.url, autocommit=True, cursor_factory=psycopg.ClientCursor) as connection:
@@ -208,12 +209,12 @@ FILTERS: dict[str, st.SearchStrategy[Any]] = {
 def test_the_text_depends_on_which_filters_there_are_and_never_on_their_values(
     filters: dict[str, Any],
 ) -> None:
-    sql, parameters = to_sql(Query(**filters))
+    sql, parameters = queries.to_sql(Query(**filters), DIALECT)
     kept = ["include_hidden", "by_key"] + ["trigger"] * (filters.get("trigger") == "auto")
     plain: dict[str, Any] = {
         name: value if name in kept else 0 if isinstance(value, int) else "0"
         for name, value in filters.items()
     }
-    assert to_sql(Query()._replace(**plain))[0] == sql
+    assert queries.to_sql(Query()._replace(**plain), DIALECT)[0] == sql
     assert sql.count("%") == sql.count("%s") == len(parameters)
     assert "?" not in sql

@@ -231,7 +231,6 @@ def test_a_search_by_metadata_covers_everything_once_a_page_at_a_time(
         ("UPDATE branches SET moved_at = 1", lambda reader: reader.branches("work")),
         ("UPDATE checkpoints SET seq = 9", lambda reader: reader.checkpoint(checkpoint_id("a"))),
         ("UPDATE checkpoints SET cost_usd = 9", lambda reader: reader.checkpoints(Query())),
-        ("UPDATE header SET value = 'x' WHERE key = 'store'", lambda reader: reader.check_header()),
     ],
 )
 def test_a_row_that_somebody_changed_is_an_error(

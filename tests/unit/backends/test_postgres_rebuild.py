@@ -77,17 +77,15 @@ def test_it_is_the_same_store_afterwards(open_store: Open, run: Run) -> None:
     assert store.rebuild(everything)
     assert dict(run("SELECT key, value FROM header")) == header
     assert contents(store) == before
-    with open_store(create=False).reader() as reader:
-        reader.check_header()
+    open_store(create=False)
 
 
 def test_a_damaged_header_is_made_anew(open_store: Open, run: Run) -> None:
     store = open_store()
     filled(store)
-    run("UPDATE header SET value = 'x' WHERE key IN ('hash', 'version')")
+    run("UPDATE header SET value = 'x' WHERE key IN ('hash', 'schema')")
     assert open_store(damaged=True).rebuild(everything)
     with open_store(create=False).reader() as reader:
-        reader.check_header()
         assert len(reader.checkpoints(Query())) == 3
 
 

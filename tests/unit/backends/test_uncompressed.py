@@ -45,8 +45,8 @@ def stored(place: str, tmp_path) -> Callable[..., Rows]:
             found = connection.execute(question).fetchall()
             connection.close()
             return found
-        from holdfast.backends.postgres.address import parse
         from holdfast.backends.postgres.connection import Pool
+        from holdfast.backends.postgres.url import parse
 
         with Pool(parse(at), durability="process", timeout=10).dedicated() as server:
             return [tuple(row) for row in server.execute(question, binary=True).fetchall()]

@@ -1,25 +1,23 @@
 """A store in a PostgreSQL database: for any number of machines.
 
-backend.py       PostgresBackend: the port, joined from the parts below
-address.py       the URL: what libpq gets of it, what is ours, what may be shown
-connection.py    one connection: login and settings; the pool that threads share
-schema.sql       the tables and functions of a store
-create.py        a schema becomes a store; an existing one is recognized
-commit.py        a batch becomes rows, in one round trip
-extension.py     rows of extension tables
-reader.py        one read transaction, and the questions that are asked in it
-query.py         a Query becomes SQL
-chunks.py        the chunk table
-gc.py            removing chunks that nothing needs
-lease.py         leases
-locks.py         keeping everybody out, without holding them up
-turns.py         writers of one session, one after the other
-scrub.py         tables written anew without what was removed
-inspect_rows.py  the rows of all tables, for looking at damage
-rebuild.py       a new schema from what is whole, in the place of the damaged one
-adopt.py         rows of another store, as they are
-watch.py         waiting for checkpoints of others
-errors.py        the driver's errors become ours
+backend.py     PostgresBackend: the port, joined from the parts below
+url.py         the URL: what libpq gets of it, what is ours, what may be shown
+connection.py  one connection: login and settings; the pool that threads share
+schema.sql     the tables and functions of a store
+create.py      a schema becomes a store; an existing one is recognized
+commit.py      a batch becomes rows, in one round trip
+extension.py   rows of extension tables
+reader.py      one read transaction, and the questions that are asked in it
+chunks.py      the chunk table
+gc.py          removing chunks that nothing needs
+lease.py       leases
+locks.py       keeping everybody out, without holding them up
+scrub.py       tables written anew without what was removed
+repair.py      looking at damage, and a new store from what is whole
+adopt.py       rows of another store, as they are
+watch.py       waiting for checkpoints of others
+sql.py         SQL questions, as a role that may read views and nothing else
+errors.py      the driver's errors become ours
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import threading
 import time
 from collections import OrderedDict
@@ -15,9 +16,8 @@ import psycopg
 
 from holdfast.backends import rules
 from holdfast.backends.chunk_codec import PackedChunk, RecentChunks, prepare, prepare_in_turn, remember
-from holdfast.backends.forking import watch
-from holdfast.backends.postgres import commit
-from holdfast.backends.postgres.address import Address, parse
+from holdfast.backends.lease_rules import microseconds
+from holdfast.backends.postgres import commit, lease
 from holdfast.backends.postgres.adopt import adopt, forget_adoption
 from holdfast.backends.postgres.chunks import make_fit, note_depths
 from holdfast.backends.postgres.commit import KnownSession, Written
@@ -35,7 +35,7 @@ from holdfast.backends.postgres.extension import erase_rows, write_rows
 from holdfast.backends.postgres.gc import PostgresCollection, current_epoch, open_epoch
 from holdfast.backends.postgres.reader import FirstQuestions, PostgresReader, can_be_kept, view
 from holdfast.backends.postgres.scrub import check_owner, scrub
-from holdfast.backends.postgres.turns import Turns
+from holdfast.backends.postgres.url import Address, parse
 from holdfast.backends.postgres.watch import Watcher
 from holdfast.errors import ConflictError, ErrorCode, HoldfastError, InvalidInputError, UnsupportedError
 from holdfast.storage.copy_rows import Adoption
@@ -56,6 +56,8 @@ _NOT_THERE: Final = ("42P01", "42703")
 
 _ATTEMPTS: Final = 100
 """A commit that begins anew lost to another one or to a server that went away; so many in a row mean something else."""
+_JITTER: Final = 0.02
+"""Seconds, at most, that a writer waits who lost a round to others."""
 
 _MOST_BYTES: Final = 900_000_000
 """Of the parameters of one statement. A server takes less than 1 GiB; the rest is for what is not counted."""
@@ -93,18 +95,28 @@ class KnownSessions:
 class PostgresBackend:
     """A `Backend` in a schema of a PostgreSQL database; made with `PostgresBackend.open`."""
 
-    def __init__(self, address: Address, *, durability: Durability, timeout: float) -> None:
+    def __init__(self, address: Address, *, durability: Durability, timeout: float, compress: bool) -> None:
         self._address = address
+        self._durability: Durability = durability
         self._timeout = timeout
+        self._compress = compress
         self._pool = Pool(address, durability=durability, timeout=timeout)
-        self._watcher = Watcher(self._pool)
-        self._turns = Turns(address, durability="process", timeout=timeout)
+        self._begin()
+
+    def _begin(self) -> None:
+        """What is remembered of the store: nothing yet, or nothing that still holds."""
+        self._pid = os.getpid()
         self._recent = RecentChunks()
-        self._compress = True
         self._known = KnownSessions()
+        self._watcher = Watcher(self._pool)
         # Extension tables that are there as declared.
         self._ready: set[Table] = set()
-        watch(self)
+
+    def _check_open(self) -> None:
+        self._pool.check_open()
+        if self._pid != os.getpid():
+            # In a child of a fork: what other threads of the parent were changing just then is not to be trusted.
+            self._begin()
 
     @classmethod
     def open(
@@ -131,7 +143,7 @@ class PostgresBackend:
         Raises:
             NotFoundError: There is none, and `create` is false.
             InvalidInputError: The URL cannot be read, or the schema holds something else.
-            UnsupportedError: The server, a pooler or the version of the tables does not allow it.
+            UnsupportedError: The server or the version of the tables does not allow it.
             BackendError: The server cannot be reached, or refuses.
         """
         if not timeout >= 0:
@@ -139,8 +151,7 @@ class PostgresBackend:
                 f"timeout cannot be {timeout}", code=ErrorCode.BAD_ARGUMENT, hint="give a number of seconds"
             )
         address = parse(url)
-        backend = cls(address, durability=durability, timeout=timeout)
-        backend._compress = compress
+        backend = cls(address, durability=durability, timeout=timeout, compress=compress)
 
         def look(connection: Connection) -> None:
             if damaged:
@@ -163,7 +174,7 @@ class PostgresBackend:
 
     def commit(self, batch: Batch) -> Receipt:
         """See `Backend.commit`."""
-        self._pool.check_open()
+        self._check_open()
         rules.check_batch(batch)
         chunks = prepare(batch, self._recent, self.reader, compress=self._compress)
         written = self._commit(batch, chunks)
@@ -175,24 +186,21 @@ class PostgresBackend:
 
     def write_rows(self, changes: Sequence[RowChange], fence: Fence | None = None) -> None:
         """See `Backend.write_rows`."""
-        from holdfast.backends.postgres.lease import check_fence
+        self._check_open()
 
         def work(connection: Connection) -> None:
             with connection.transaction():
                 commit.enter(connection)
                 if fence is not None:
-                    check_fence(connection, fence)
+                    lease.check_fence(connection, fence)
                 write_rows(connection, changes, self._ready)
 
-        def begins_anew(error: psycopg.Error) -> bool:
-            return is_retryable(error) or self._is_unready(error)
-
-        self._again(work, begins_anew)
+        self._again(work, lambda error: is_retryable(error) or self._is_unready(error))
         self._ready.update(change.table for change in changes)
 
     def adopt(self, batch: Adoption) -> None:
         """See `Backend.adopt`."""
-        self._pool.check_open()
+        self._check_open()
         rules.check_adoption(batch)
         chunks = prepare_in_turn(batch, self._recent, self.reader, compress=self._compress)
         self._known.take(batch.session.id)
@@ -225,46 +233,36 @@ class PostgresBackend:
 
         reader = os.environ.get(sql.VARIABLE)
         with self._pool.dedicated() as owner:
-            owner.autocommit = True
             return sql.ask(
                 owner, self._address.schema, reader, query, parameters, seconds=seconds, limit=limit
             )
 
-    def turn(self, session: str) -> AbstractContextManager[object]:
-        """See `Backend.turn`."""
-        return self._turns.of(session)
+    @contextmanager
+    def turn(self, session: str) -> Iterator[None]:  # noqa: ARG002 - a pause serves all sessions alike
+        """See `Backend.turn`. Writers who lost a round go on at different moments."""
+        time.sleep(random.uniform(0, _JITTER))  # noqa: S311 - no secret
+        yield
 
     def claim(self, name: str, holder: Holder, seconds: float, *, at: int, ticks: int) -> Lease:
         """See `Backend.claim`. The server has a clock of its own."""
         del at
-        # Only who wants a lease needs them; the same below.
-        from holdfast.backends.lease_rules import microseconds
-        from holdfast.backends.postgres.lease import claim
-
         length = microseconds(seconds)
         # One whose reply was lost is found to be the holder's own when it is made again.
-        return self._again(lambda connection: claim(connection, name, holder, length, ticks), _passes)
+        return self._again(lambda connection: lease.claim(connection, name, holder, length, ticks), _passes)
 
-    def renew(self, lease: Lease, seconds: float, *, at: int, ticks: int) -> Lease:
+    def renew(self, held: Lease, seconds: float, *, at: int, ticks: int) -> Lease:
         """See `Backend.renew`."""
         del at
-        from holdfast.backends.lease_rules import microseconds
-        from holdfast.backends.postgres.lease import renew
-
         length = microseconds(seconds)
-        return self._again(lambda connection: renew(connection, lease, length, ticks), _passes)
+        return self._again(lambda connection: lease.renew(connection, held, length, ticks), _passes)
 
-    def release(self, lease: Lease) -> None:
+    def release(self, held: Lease) -> None:
         """See `Backend.release`."""
-        from holdfast.backends.postgres.lease import release
-
-        self._again(lambda connection: release(connection, lease), _passes)
+        self._again(lambda connection: lease.release(connection, held), _passes)
 
     def lease(self, name: str) -> Lease | None:
         """See `Backend.lease`."""
-        from holdfast.backends.postgres.lease import read_lease
-
-        return self._again(lambda connection: read_lease(connection, name), _passes)
+        return self._again(lambda connection: lease.read_lease(connection, name), _passes)
 
     @contextmanager
     def collection(
@@ -286,8 +284,7 @@ class PostgresBackend:
 
     def erase_session(self, session: str) -> None:
         """See `Backend.erase_session`."""
-        from holdfast.backends.postgres.lease import remove_named_after
-
+        self._check_open()
         self._known.take(session)
 
         def erase(connection: Connection) -> None:
@@ -296,7 +293,7 @@ class PostgresBackend:
                 erase_rows(connection, session)
                 commit.erase_session(connection, session)
                 forget_adoption(connection, session)
-                remove_named_after(connection, session)
+                lease.remove_named_after(connection, session)
 
         self._again(erase, is_retryable)
 
@@ -312,8 +309,7 @@ class PostgresBackend:
     @contextmanager
     def inspect(self) -> Iterator[RowInspection]:
         """See `Backend.inspect`."""
-        # Only who looks for damage needs it.
-        from holdfast.backends.postgres.inspect_rows import inspected
+        from holdfast.backends.postgres.repair import inspected
 
         with (
             self._pool.dedicated() as connection,
@@ -323,22 +319,31 @@ class PostgresBackend:
             yield found
 
     def rebuild(self, plan: Callable[[Inspection], Rebuilt | None]) -> str | None:
-        """See `Backend.rebuild`."""
-        from holdfast.backends.postgres.rebuild import rebuild_store
+        """See `Backend.rebuild`. The new tables belong to this role; rights that others had are given anew."""
+        from holdfast.backends.postgres.repair import rebuild_store
+
+        def make(schema: str) -> PostgresBackend:
+            address = Address(self._address.parameters, schema)
+            made = PostgresBackend(
+                address, durability="power", timeout=self._timeout, compress=self._compress
+            )
+            made._again(lambda c: recognize(c, schema, address.shown, create=True), _passes)
+            return made
 
         with self._pool.dedicated() as connection, translated(self.url):
-            aside = rebuild_store(connection, self._address.schema, self.url, plan)
+            aside = rebuild_store(connection, self._address.schema, self.url, plan, make)
         # What was known of sessions and chunks was true of what was there before.
-        self._known, self._recent, self._ready = KnownSessions(), RecentChunks(), set()
+        self._begin()
         return aside
 
     def wait_for_checkpoint(self, after: int, timeout: float) -> int:
         """See `Backend.wait_for_checkpoint`."""
+        self._check_open()
         return self._watcher.wait(after, timeout)
 
     def backup(self, target: Path) -> None:
         """Refused: the files are the server's."""
-        self._pool.check_open()
+        self._check_open()
         raise UnsupportedError(
             f"a store in PostgreSQL cannot be copied as a file to {target}",
             code=ErrorCode.NOT_SUPPORTED,
@@ -347,21 +352,7 @@ class PostgresBackend:
 
     def close(self) -> None:
         """See `Backend.close`."""
-        self._turns.close()
         self._pool.close()
-
-    def before_fork(self) -> None:
-        """Nothing: the parent keeps its connections, and the child gets none of them."""
-
-    def after_fork_in_parent(self) -> None:
-        """Go on."""
-
-    def after_fork_in_child(self) -> None:
-        """Go on with connections of its own, and without what other threads were changing."""
-        self._recent, self._known, self._ready = RecentChunks(), KnownSessions(), set()
-        self._turns.pool.after_fork_in_child()
-        self._pool.after_fork_in_child()
-        self._watcher = Watcher(self._pool)
 
     def _commit(self, batch: Batch, chunks: Sequence[PackedChunk]) -> Written:
         deadline = time.monotonic() + self._timeout
@@ -383,7 +374,7 @@ class PostgresBackend:
                 raise outcome_unknown(error, self.url) from error
             lost = lost or is_lost(failure)
             if _is_over(attempts, deadline) or not self._begins_anew(failure, batch, chunks):
-                refusal = self._refusal(failure)
+                refusal = translate(failure, self.url) or failure
                 if lost and isinstance(refusal, HoldfastError) and not is_lost(refusal):
                     refusal = outcome_unknown(refusal, self.url)
                 raise refusal from failure
@@ -442,9 +433,6 @@ class PostgresBackend:
         unready = bool(self._ready) and error.sqlstate in _NOT_THERE
         self._ready.clear()
         return unready
-
-    def _refusal(self, error: psycopg.Error) -> BaseException:
-        return translate(error, self.url) or error
 
 
 def _passes(error: psycopg.Error) -> bool:

@@ -1,9 +1,10 @@
 """Connections to the server: how one is opened and set up, and the pool that the threads of a process share.
 
-Everything is set in one statement after the login: poolers refuse settings in the start-up packet, or drop them. The
-pool opens a connection when none is idle, at most 16 in one process, because more make a server slower. A server that
-is gone is waited for until the time-out has passed; what will not go away by itself, such as a wrong password or an
-unknown host, is raised at once. In a child of a fork each inherited connection is cut off: the child opens its own.
+The pool is our own few lines and not psycopg_pool: that one opens connections in threads of its own and tells who waits
+only that the time is over, where a wrong password or an unknown host has to be said at once (docs/adr/0010). It opens a
+connection when none is idle, at most 16 in one process, because more make a server slower. A server that is gone is
+waited for until the time-out has passed. A child of a fork opens its own connections, and never touches those that it
+inherited.
 """
 
 from __future__ import annotations
@@ -11,24 +12,20 @@ from __future__ import annotations
 import json
 import math
 import os
+import random
 import select
-import socket
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Final, Literal
-from weakref import WeakSet
 
 import psycopg
 from psycopg import pq
 from psycopg.conninfo import make_conninfo
 from psycopg.rows import TupleRow
 
-from holdfast.backends.postgres.address import Address
 from holdfast.backends.postgres.errors import (
-    check_encoding,
-    check_library,
     check_server,
     connecting_failed,
     is_lost,
@@ -36,9 +33,11 @@ from holdfast.backends.postgres.errors import (
     store_locked,
     translate,
 )
+from holdfast.backends.postgres.url import Address
 from holdfast.backends.rules import store_closed
 from holdfast.errors import HoldfastError
 
+Connection = psycopg.Connection[TupleRow]
 Durability = Literal["power", "process"]
 
 MOST_CONNECTIONS: Final = 16
@@ -53,6 +52,7 @@ _DEFAULTS: Final = {
     "keepalives_count": "3",
     "tcp_user_timeout": "60000",
 }
+# One statement after the login: poolers refuse settings in the start-up packet, or drop them.
 _SET_UP: Final = """
 SELECT count(set_config(name, CASE
     -- Stronger than what we ask for: a commit also waits until standbys show it.
@@ -69,37 +69,10 @@ PLANS: Final = {
 """Every statement is for a few rows, in the order of an index. Without statistics, or with old ones, the server takes
 all ways for equally short, and keeps to one that leads through everything when the tables have grown."""
 
-_ATTEMPTS: Final = 10
-"""At setting everything: under a statement_timeout of the role the first statement of a session may take too long."""
 _LONGEST_LOCK_TIMEOUT: Final = 2**31 - 1
 _FIRST_PAUSE: Final = 0.01
 _LONGEST_PAUSE: Final = 0.25
 """Of a second, between two attempts to reach a server that is gone."""
-
-
-class Connection(psycopg.Connection[TupleRow]):
-    """A connection to the server, set up for a store.
-
-    Attributes:
-        owes: Whether the answer to a COMMIT is on its way, which whoever uses it next has to take first.
-    """
-
-    owes = False
-
-    def leave(self) -> None:
-        """End a read transaction without waiting for the answer: a round trip less for each view."""
-        self.pgconn.send_query(b"COMMIT")
-        self.pgconn.flush()
-        self.owes = True
-
-    def settle(self) -> None:
-        """Take the answer that is owed."""
-        while self.pgconn.is_busy():
-            _has_come(self, None)
-            self.pgconn.consume_input()
-        while self.pgconn.get_result() is not None:
-            pass
-        self.owes = False
 
 
 class Pool:
@@ -109,36 +82,38 @@ class Pool:
         address: Where the store is.
         durability: What a commit that returned survives.
         timeout: How many seconds to wait for a connection, and for locks of the server.
-        most: How many may be in use at once.
     """
 
-    def __init__(
-        self, address: Address, *, durability: Durability, timeout: float, most: int = MOST_CONNECTIONS
-    ) -> None:
+    def __init__(self, address: Address, *, durability: Durability, timeout: float) -> None:
         self.address = address
         self._settings = _settings(address.schema, durability, timeout)
         self._parameters = {**_DEFAULTS, **address.parameters, "client_encoding": "UTF8"}
         if "connect_timeout" not in address.parameters and "PGCONNECT_TIMEOUT" in os.environ:
             del self._parameters["connect_timeout"]
         self._timeout = min(timeout, threading.TIMEOUT_MAX / 2)
-        self._most = most
-        self._places = threading.Semaphore(most)
-        # The one used last is taken first: the server's process behind it has everything at hand.
-        self._idle: list[Connection] = []
-        self._made: WeakSet[Connection] = WeakSet()
         self._closed = False
+        self._begin()
+
+    def _begin(self) -> None:
+        self._pid = os.getpid()
+        self._free = threading.Semaphore(MOST_CONNECTIONS)
+        # The one used last is taken first: the server's process behind it has everything cached.
+        self._idle: list[Connection] = []
 
     @contextmanager
     def connection(self) -> Iterator[Connection]:
         """A block with a connection for the caller alone, in no transaction at its beginning or at its end."""
         self.check_open()
-        if not self._places.acquire(timeout=self._timeout):
+        if self._pid != os.getpid():
+            # Dropped without a word to the server: libpq ends a session only in the process that began it.
+            self._begin()
+        pid, free = self._pid, self._free
+        if not free.acquire(timeout=self._timeout):
             raise store_locked(
                 self.address.shown,
-                f"all {self._most} connections of this process were in use for more than {self._timeout:g} s",
+                f"all {MOST_CONNECTIONS} connections of this process were in use for {self._timeout:g} s",
             )
         try:
-            self.check_open()
             connection = self._take_idle() or self._open()
             try:
                 yield connection
@@ -148,19 +123,21 @@ class Pool:
                     self._close_idle()
                 raise
             finally:
-                self._give_back(connection)
+                if pid == os.getpid():
+                    self._give_back(connection)
         finally:
-            self._places.release()
+            free.release()
 
     @contextmanager
     def dedicated(self) -> Iterator[Connection]:
         """A block with a new connection, which is closed at its end: for work that leaves something behind in it."""
         self.check_open()
-        connection = self._open()
+        pid, connection = os.getpid(), self._open()
         try:
             yield connection
         finally:
-            connection.close()
+            if pid == os.getpid():
+                connection.close()
 
     def check_open(self) -> None:
         """Raise where the pool is closed."""
@@ -170,20 +147,8 @@ class Pool:
     def close(self) -> None:
         """Close what is idle now, and the rest when it is given back."""
         self._closed = True
-        self._close_idle()
-
-    def after_fork_in_child(self) -> None:
-        """Cut off the parent's connections, without a word to the server, and begin with none."""
-        # A socket whose other end is closed takes the place of each: not even libpq's farewell reaches the server.
-        dead, other = socket.socketpair()
-        other.close()
-        for connection in list(self._made):
-            if not connection.closed:
-                os.dup2(dead.fileno(), connection.pgconn.socket, inheritable=False)
-                connection.close()
-        dead.close()
-        self._places = threading.Semaphore(self._most)
-        self._idle, self._made = [], WeakSet()
+        if self._pid == os.getpid():
+            self._close_idle()
 
     def _take_idle(self) -> Connection | None:
         while self._idle:
@@ -197,13 +162,14 @@ class Pool:
         return None
 
     def _give_back(self, connection: Connection) -> None:
-        status = connection.pgconn.transaction_status
-        if status in (pq.TransactionStatus.INTRANS, pq.TransactionStatus.INERROR):
+        if connection.pgconn.transaction_status in (
+            pq.TransactionStatus.INTRANS,
+            pq.TransactionStatus.INERROR,
+        ):
             with suppress(psycopg.Error):
                 connection.rollback()
-            status = connection.pgconn.transaction_status
         # A statement that was interrupted is still at work: its answer would be taken for that of the next one.
-        if (status == pq.TransactionStatus.IDLE or connection.owes) and not self._closed:
+        if connection.pgconn.transaction_status == pq.TransactionStatus.IDLE and not self._closed:
             self._idle.append(connection)
         else:
             connection.close()
@@ -225,14 +191,14 @@ class Pool:
                 raise made
             # Where there are no more, it may be because this process has the last ones.
             self._close_idle()
-            time.sleep(min(pause, max(deadline - time.monotonic(), 0)))
+            time.sleep(max(min(pause * random.uniform(0.5, 1.5), deadline - time.monotonic()), 0))  # noqa: S311
             self.check_open()
             pause = min(pause * 2, _LONGEST_PAUSE)
 
     def _attempt(self) -> Connection | HoldfastError:
         connection: Connection | None = None
         try:
-            connection = Connection.connect(make_conninfo("", **self._parameters), autocommit=True)
+            connection = psycopg.Connection.connect(make_conninfo("", **self._parameters), autocommit=True)
             self._set_up(connection)
         # UnicodeError: a host that is no host name.
         except (psycopg.Error, UnicodeError) as error:
@@ -249,43 +215,24 @@ class Pool:
         # psycopg warns of a connection that is collected while it is open, unless it has this, as those of a pool do.
         # A program may end, or forget a store, without closing it: its connections end with it.
         connection._pool = None  # noqa: SLF001
-        self._made.add(connection)
-        check_library(pq.version())
-        check_server(connection.info.server_version, self.address.shown)
-        check_encoding(connection.info.parameter_status("server_encoding"), self.address.shown)
-        version = connection.info.server_version
-        wanted = {name: value for name, (since, value) in self._settings.items() if version >= since}
-        for attempt in range(_ATTEMPTS):
-            try:
-                connection.execute(_SET_UP, [json.dumps(wanted)])
-            except psycopg.errors.QueryCanceled:
-                # A limit of the role, which this is about to lift.
-                if attempt == _ATTEMPTS - 1:
-                    raise
-            else:
-                return
+        info = connection.info
+        check_server(info.server_version, info.parameter_status("server_encoding"), self.address.shown)
+        wanted = {
+            name: value for name, (since, value) in self._settings.items() if info.server_version >= since
+        }
+        connection.execute(_SET_UP, [json.dumps(wanted)])
 
 
 def _is_alive(connection: Connection) -> bool:
-    """Whether an idle connection can be used, without a trip: the server speaks on one only to close it."""
+    """Whether an idle connection can be used, without a round trip: the server speaks on one only to close it."""
     if connection.closed:
         return False
-    try:
-        if connection.owes:
-            connection.settle()
-    except psycopg.Error:
-        return False
-    return not _has_come(connection, 0)
-
-
-def _has_come(connection: Connection, seconds: float | None) -> bool:
-    """Whether something comes from the server within so many seconds; None waits until it does."""
     number = connection.pgconn.socket
     if not hasattr(select, "poll"):
-        return bool(select.select([number], [], [], seconds)[0])
+        return not select.select([number], [], [], 0)[0]
     poll = select.poll()
     poll.register(number, select.POLLIN)
-    return bool(poll.poll(None if seconds is None else seconds * 1000))
+    return not poll.poll(0)
 
 
 def _settings(schema: str, durability: Durability, timeout: float) -> dict[str, tuple[int, str]]:
@@ -293,6 +240,11 @@ def _settings(schema: str, durability: Durability, timeout: float) -> dict[str, 
     # 0 would mean that there is no limit.
     milliseconds = 0 if math.isinf(timeout) else min(max(int(timeout * 1000), 1), _LONGEST_LOCK_TIMEOUT)
     return {
+        # Limits that an administrator set for web requests would end a collection or a copy in the middle.
+        "statement_timeout": (0, "0"),
+        "idle_in_transaction_session_timeout": (0, "0"),
+        "idle_session_timeout": (140_000, "0"),
+        "transaction_timeout": (170_000, "0"),
         # Nobody else's tables, even where the role or the database names others.
         "search_path": (0, f"{schema}, pg_temp"),
         "default_transaction_isolation": (0, "read committed"),
@@ -301,11 +253,6 @@ def _settings(schema: str, durability: Durability, timeout: float) -> dict[str, 
         # Off, it would make the text NULL of a null: chunks without a base come in an array of them.
         "array_nulls": (0, "on"),
         "lock_timeout": (0, str(milliseconds)),
-        # Limits that an administrator set for web requests would end a collection or a copy in the middle.
-        "statement_timeout": (0, "0"),
-        "idle_in_transaction_session_timeout": (0, "0"),
-        "idle_session_timeout": (140_000, "0"),
-        "transaction_timeout": (170_000, "0"),
         # Compiling a statement that reads a few rows takes longer than running it.
         "jit": (0, "off"),
         **{name: (0, value) for name, value in PLANS.items()},

@@ -1,21 +1,21 @@
 """The one place where the driver's errors become ours.
 
 Every statement runs inside `translated`, so that no caller ever meets a class of `psycopg`. The server says what went
-wrong with a five-character code (SQLSTATE); ours say what a person can do about it. Errors of connecting have no code,
-only text, so they are told apart by words; and the driver's error carries the password, so ours never keep it as their
-cause.
+wrong with a five-character code (SQLSTATE); a table says what that means to a person. Errors of connecting have no
+code, only text, so they are told apart by words; and the driver's error carries the password, so ours never keep it as
+their cause.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 import ormsgpack
 import psycopg
+from psycopg import pq
 
-from holdfast.backends.postgres.address import Address
+from holdfast.backends.postgres.url import Address
 from holdfast.backends.rules import store_damaged
 from holdfast.backends.translating import Translating
 from holdfast.errors import (
@@ -40,185 +40,158 @@ _UNKNOWN_HINT: Final = (
     "whether it took effect is not known. Reading again is safe, and so is saving again with the same Session or the "
     "same key=; before anything else is done again, look at log() and operations()"
 )
-
-_Build = Callable[[str, str], HoldfastError]
-
-
-def _builder(
-    kind: type[HoldfastError], code: ErrorCode, message: str, hint: str, **details: object
-) -> _Build:
-    """What makes an error of the name of a store and the words of the server."""
-
-    def build(url: str, why: str) -> HoldfastError:
-        return kind(message.format(url=url, why=why), code=code, hint=hint, url=url, **details)
-
-    return build
+_RIGHTS_HINT: Final = (
+    "make the role the owner of the store's schema; or GRANT it USAGE on the schema and SELECT on all its tables and "
+    "sequences (to write, also INSERT, UPDATE, DELETE on the tables and USAGE on the sequences); to make a store it "
+    "needs CREATE on the database, and for gc TEMPORARY"
+)
 
 
-_locked = "the store {url} is locked: {why}"
-_gone = "the server of {url} cannot be reached: {why}"
-_unfit = _builder(
+class Meaning(NamedTuple):
+    """What an error of the server means: the kind and code of ours, what happened, and what to do."""
+
+    kind: type[HoldfastError]
+    code: ErrorCode
+    message: str
+    hint: str
+
+    def error(self, url: str, why: str, **details: object) -> HoldfastError:
+        """The error for a store, with the words of the server."""
+        told = self.message.format(url=url, why=why)
+        return self.kind(told, code=self.code, hint=self.hint, url=url, **details)
+
+
+_LOCKED: Final = Meaning(
+    BackendError,
+    ErrorCode.STORE_LOCKED,
+    "the store {url} is locked: {why}",
+    "try again, or open the store with a longer timeout",
+)
+_UNFIT: Final = Meaning(
     InvalidInputError,
     ErrorCode.BAD_ARGUMENT,
     "a value cannot be kept in the store {url}: {why}",
     "use 64-bit integers, and text without NUL characters and half surrogate pairs",
 )
-_io_failed = _builder(
+_IO: Final = Meaning(
     BackendError,
     ErrorCode.IO_FAILED,
     "the store {url} could not be read or written: {why}",
     "look into the server's log, then try again",
 )
-_lost = _builder(
+_CUT: Final = Meaning(
     BackendError,
     ErrorCode.SERVER_GONE,
     "the connection to {url} was lost in the middle of a statement: {why}",
     _UNKNOWN_HINT,
-    outcome="unknown",
 )
-_server_gone = _builder(
+_GONE: Final = Meaning(
     BackendError,
     ErrorCode.SERVER_GONE,
-    _gone,
+    "the server of {url} cannot be reached: {why}",
     "see that the server runs and that host and port are right; what was saved is safe there",
 )
-_unknown_host = _builder(
-    BackendError,
-    ErrorCode.SERVER_GONE,
-    _gone,
-    "see that the host in the URL is spelled right: the resolver knows no such name",
-    unknown_host=True,
-)
-_login_refused = _builder(
+_LOGIN: Final = Meaning(
     BackendError,
     ErrorCode.LOGIN_REFUSED,
     "the server does not let us in to {url}: {why}",
     "see that user and password are right (in the URL, PGPASSWORD or ~/.pgpass), and pg_hba.conf lets them in",
 )
-_tls_refused = _builder(
-    BackendError,
-    ErrorCode.LOGIN_REFUSED,
-    "no agreement on TLS with the server of {url}: {why}",
-    "set sslmode in the URL to what the server asks for: require, verify-full (with sslrootcert), or disable",
+_TLS: Final = _LOGIN._replace(
+    message="no agreement on TLS with the server of {url}: {why}",
+    hint="set sslmode in the URL to what the server asks for: require, verify-full (with sslrootcert), or disable",
 )
-_too_many_connections = _builder(
+_FULL: Final = Meaning(
     BackendError,
     ErrorCode.TOO_MANY_CONNECTIONS,
     "there is no connection left for {url}: {why}",
     "end idle clients, raise max_connections of the server, or put a pooler in session mode before it",
 )
-_database_missing = _builder(
+_NO_DATABASE: Final = Meaning(
     NotFoundError,
     ErrorCode.DATABASE_MISSING,
     "the database of {url} is not there: {why}",
     "make it with `createdb`, or name another one in the URL; holdfast makes a schema, not a database",
 )
-store_locked = _builder(
-    BackendError, ErrorCode.STORE_LOCKED, _locked, "try again, or open the store with a longer timeout"
+_DENIED: Final = Meaning(
+    BackendError, ErrorCode.PERMISSION_DENIED, "the store {url} cannot be used: {why}", _RIGHTS_HINT
 )
-too_large = _builder(
+_LARGE: Final = Meaning(
     InvalidInputError,
     ErrorCode.VALUE_TOO_LARGE,
     "a value is too large for the store {url}: {why}",
     "split the state: PostgreSQL keeps at most 1 GB in one piece",
 )
-view_ended = _builder(
+_READ_ONLY: Final = _DENIED._replace(
+    message="the store {url} cannot be written: {why}",
+    # The server has the same words for both.
+    hint="connect to the primary (name all servers in the URL, with target_session_attrs=read-write); if it is the "
+    "primary, see that default_transaction_read_only is off for the role and the database",
+)
+_HIDDEN_ROWS: Final = _DENIED._replace(
+    hint="let the role see all rows: as the owner of the tables, with BYPASSRLS, or by a policy USING (true) on each "
+    "of them; or ALTER TABLE ... DISABLE ROW LEVEL SECURITY"
+)
+_NO_ROOM: Final = Meaning(
     BackendError,
-    ErrorCode.STORE_LOCKED,
-    "the server ended a view of the store {url}: {why}",
-    "read again; where a standby does this often, raise its max_standby_streaming_delay",
-    outcome="unknown",
+    ErrorCode.DISK_FULL,
+    "there is no room to write to the store {url}: {why}",
+    "make room on the server's disk, then do the same again; what is stored can be read meanwhile",
+)
+_UPGRADED: Final = Meaning(
+    UnsupportedError,
+    ErrorCode.FORMAT_TOO_NEW,
+    "the store {url} was made anew for another version while this program had it open ({why})",
+    "upgrade holdfast, and start this program again",
 )
 
-
-def permission_denied(url: str, why: str) -> HoldfastError:
-    """The role lacks a right."""
-    return BackendError(
-        f"the store {url} cannot be used: {why}",
-        code=ErrorCode.PERMISSION_DENIED,
-        hint=next((hint for words, hint in _RIGHTS.items() if re.search(words, why)), _ANY_RIGHT),
-        url=url,
-    )
-
-
-# The first that fits; in another language than English none does.
-_RIGHTS: Final = {
-    "row-level security": (
-        "let the role see all rows: as the owner of the tables, with BYPASSRLS, or by a policy USING (true) on each of "
-        "them; or ALTER TABLE ... DISABLE ROW LEVEL SECURITY"
+# Whole codes, and classes of them by their first two characters; None is a store that is damaged.
+_BY_STATE: Final[dict[str, Meaning | None]] = {
+    "HF426": _UPGRADED,
+    "55P03": _LOCKED._replace(message="the store {url} is locked: another writer held it too long ({why})"),
+    "57014": _LOCKED._replace(
+        message="the store {url} is locked: the server ended a statement that took too long ({why})"
     ),
-    "temporary": "GRANT TEMPORARY ON DATABASE to the role: a collection notes in a temporary table what is needed",
-    "must be (owner|member)|SET ROLE": (
-        "do it as the owner of the schema and of all that is in it, or as a superuser"
-    ),
-    "for (schema|table|sequence|function)": (
-        "make the role the owner, or GRANT it USAGE on the schema and SELECT on all its tables and sequences "
-        "(to write, also INSERT, UPDATE, DELETE on the tables and USAGE on the sequences)"
-    ),
-}
-_ANY_RIGHT: Final = (
-    "GRANT the role CREATE on the database (to make the store), or make it the owner of the store's schema"
-)
-
-# Whole codes, and classes of them by their first two characters.
-_BY_STATE: Final[dict[str, _Build]] = {
-    "HF426": _builder(
-        UnsupportedError,
-        ErrorCode.FORMAT_TOO_NEW,
-        "the store {url} was made anew for another version while this program had it open ({why})",
-        "upgrade holdfast, and start this program again",
-    ),
-    "55P03": lambda url, why: store_locked(url, f"another writer held it too long ({why})"),
-    "57014": lambda url, why: store_locked(url, f"the server ended a statement that took too long ({why})"),
-    "40001": lambda url, why: store_locked(url, f"another writer was first ({why})"),
-    "40P01": lambda url, why: store_locked(url, f"another writer waited for us ({why})"),
-    "53100": _builder(
-        BackendError,
-        ErrorCode.DISK_FULL,
-        "there is no room to write to the store {url}: {why}",
-        "make room on the server's disk, then do the same again; what is stored can be read meanwhile",
-    ),
-    "53300": _too_many_connections,
-    "25006": _builder(
-        BackendError,
-        ErrorCode.PERMISSION_DENIED,
-        "the store {url} cannot be written: {why}",
-        # The server has the same words for both.
-        "connect to the primary (name all servers in the URL, with target_session_attrs=read-write); if it is the "
-        "primary, see that default_transaction_read_only is off for the role and the database",
-    ),
-    "42501": permission_denied,
-    "3D000": _database_missing,
-    "23502": _unfit,
-    "23": lambda url, why: store_damaged(url, f"its rows contradict each other ({why})"),
-    "22": _unfit,
-    "28": _login_refused,
-    "54": too_large,
-    # The statements themselves are constant: a table, column or function that is missing was taken away. Whatever else
-    # does not fit them is a value.
-    "3F": store_damaged,
-    "42P01": store_damaged,
-    "42703": store_damaged,
-    "42883": store_damaged,
-    "42": _unfit,
-    "XX001": store_damaged,
-    "XX002": store_damaged,
+    "40001": _LOCKED._replace(message="the store {url} is locked: another writer was first ({why})"),
+    "40P01": _LOCKED._replace(message="the store {url} is locked: another writer waited for us ({why})"),
+    "53100": _NO_ROOM,
+    "53300": _FULL,
+    "25006": _READ_ONLY,
+    "42501": _DENIED,
+    "3D000": _NO_DATABASE,
+    "23502": _UNFIT,
+    "23": None,
+    "22": _UNFIT,
+    "28": _LOGIN,
+    "54": _LARGE,
+    # The statements themselves are constant: a table or column that is missing was taken away. Whatever else does not
+    # fit them, such as an argument of another type than the function takes, is a value.
+    "3F": None,
+    "42P01": None,
+    "42703": None,
+    "42": _UNFIT,
+    "XX001": None,
+    "XX002": None,
 }
 
+_UNKNOWN_HOST: Final = "(resolve|translate) host(?!.*[Tt]emporary failure)"
 # The first that fits. The server says these words in English unless its lc_messages is another language; then all of
 # them end as "cannot be reached", after the time-out and with the server's own text.
-_REFUSALS: Final[tuple[tuple[str, _Build], ...]] = (
-    ("(resolve|translate) host(?!.*[Tt]emporary failure)", _unknown_host),
-    ('database ".*" does not exist', _database_missing),
-    ("too many (clients|connections)|connection slots", _too_many_connections),
-    ("permission denied for database", permission_denied),
+_BY_WORDS: Final[tuple[tuple[str, Meaning], ...]] = (
+    (
+        _UNKNOWN_HOST,
+        _GONE._replace(hint="see that the host in the URL is spelled right: the resolver knows no such name"),
+    ),
+    ('database ".*" does not exist', _NO_DATABASE),
+    ("too many (clients|connections)|connection slots", _FULL),
+    ("permission denied for database", _DENIED),
     # Before the words of TLS, which occur in these as well.
-    ("starting up|shutting down|recovery mode|not (yet )?accepting|administrator command", _server_gone),
-    ("closed the connection|closed unexpectedly|SYSCALL error|[Cc]onnection reset", _server_gone),
-    ("pg_hba.conf entry(?!.*SSL encryption).*no encryption", _tls_refused),
-    ('authentication failed|no password supplied|role ".*" does not exist', _login_refused),
-    ("pg_hba.conf|not permitted to log|no such user|SASL|SCRAM|auth", _login_refused),
-    (r"\bSSL\b|\bTLS\b|certificate", _tls_refused),
+    ("starting up|shutting down|recovery mode|not (yet )?accepting|administrator command", _GONE),
+    ("closed the connection|closed unexpectedly|SYSCALL error|[Cc]onnection reset", _GONE),
+    ("pg_hba.conf entry(?!.*SSL encryption).*no encryption", _TLS),
+    ('authentication failed|no password supplied|role ".*" does not exist', _LOGIN),
+    ("pg_hba.conf|not permitted to log|no such user|SASL|SCRAM|auth", _LOGIN),
+    (r"\bSSL\b|\bTLS\b|certificate", _TLS),
 )
 
 
@@ -226,17 +199,20 @@ def translate(error: BaseException, url: str) -> HoldfastError | None:
     """The error to raise instead of one of the driver's, or None where it is not the driver's."""
     # Of the driver, and of the seal that comes before it.
     if isinstance(error, (OverflowError, UnicodeEncodeError, ormsgpack.MsgpackEncodeError)):
-        return _unfit(url, str(error))
+        return _UNFIT.error(url, str(error))
     if not isinstance(error, psycopg.Error):
         return None
     text = " ".join(str(error).split())
     if is_lost(error):
-        return _lost(url, text)
+        return _CUT.error(url, text, outcome="unknown")
     state = error.sqlstate
     if state is None:
         # NUL in a text, a number that no column takes: refused by the driver before anything was sent.
-        return (_unfit if isinstance(error, psycopg.DataError) else _io_failed)(url, text)
-    return (_BY_STATE.get(state) or _BY_STATE.get(state[:2]) or _io_failed)(url, text)
+        return (_UNFIT if isinstance(error, psycopg.DataError) else _IO).error(url, text)
+    if state == "42501" and "row-level security" in text:
+        return _HIDDEN_ROWS.error(url, text)
+    meaning = _BY_STATE.get(state, _BY_STATE.get(state[:2], _IO))
+    return store_damaged(url, text) if meaning is None else meaning.error(url, text)
 
 
 class translated(Translating):  # noqa: N801 - a context manager that reads as a word
@@ -276,12 +252,36 @@ def outcome_unknown(error: HoldfastError, url: str) -> BackendError:
     )
 
 
+def store_locked(url: str, why: str) -> HoldfastError:
+    """Somebody else held it for too long."""
+    return _LOCKED.error(url, why)
+
+
+def too_large(url: str, why: str) -> HoldfastError:
+    """A commit is larger than the server takes."""
+    return _LARGE.error(url, why)
+
+
+def view_ended(url: str, why: str) -> HoldfastError:
+    """The server took back a read transaction."""
+    meaning = _LOCKED._replace(
+        message="the server ended a view of the store {url}: {why}",
+        hint="read again; where a standby does this often, raise its max_standby_streaming_delay",
+    )
+    return meaning.error(url, why, outcome="unknown")
+
+
+def permission_denied(url: str, why: str) -> HoldfastError:
+    """The role lacks a right."""
+    return (_HIDDEN_ROWS if "row-level security" in why else _DENIED).error(url, why)
+
+
 def connecting_failed(error: Exception, address: Address) -> HoldfastError:
     """Our error for one of connecting. Raise it outside of the except block: the driver's holds the password."""
     text = address.hide(" ".join(str(error).split()))
     if isinstance(error, psycopg.OperationalError):
-        build = next((build for words, build in _REFUSALS if re.search(words, text)), _server_gone)
-        return build(address.shown, text)
+        meaning = next((each for words, each in _BY_WORDS if re.search(words, text)), _GONE)
+        return meaning.error(address.shown, text)
     return InvalidInputError(
         f"no connection can be made to {address.shown}: {text}",
         code=ErrorCode.BAD_URL,
@@ -291,13 +291,19 @@ def connecting_failed(error: Exception, address: Address) -> HoldfastError:
 
 
 def is_passing(error: HoldfastError) -> bool:
-    """Whether an error of connecting may go away by itself, as when a server starts again."""
+    """Whether an error of connecting may go away by itself, as when a server starts again; an unknown host does not."""
     passing = error.code in (ErrorCode.SERVER_GONE, ErrorCode.TOO_MANY_CONNECTIONS)
-    return passing and not error.details.get("unknown_host")
+    return passing and re.search(_UNKNOWN_HOST, str(error)) is None
 
 
-def check_server(version: int, url: str) -> None:
-    """Refuse a server that lacks what the store needs. The number is libpq's: 150004 for 15.4."""
+def check_server(version: int, encoding: str | None, url: str) -> None:
+    """Refuse a server or a libpq that lacks what the store needs, and a database that cannot hold every text.
+
+    Args:
+        version: libpq's number of the server: 150004 for 15.4.
+        encoding: Of the database; None where a pooler did not tell.
+        url: The store, as it is shown.
+    """
     if version < MINIMUM_SERVER * 10_000:
         shown = f"{version // 10_000}.{version % 10_000}" if version >= 100_000 else str(version // 10_000)
         raise UnsupportedError(
@@ -307,21 +313,13 @@ def check_server(version: int, url: str) -> None:
             url=url,
             version=version,
         )
-
-
-def check_library(version: int) -> None:
-    """Refuse a libpq that cannot ask several things at once; psycopg's own wheels have a newer one."""
-    if version < MINIMUM_LIBRARY * 10_000:
+    if pq.version() < MINIMUM_LIBRARY * 10_000:
         raise UnsupportedError(
-            f"psycopg works with libpq {version // 10_000} here; {MINIMUM_LIBRARY} or later is needed",
+            f"psycopg works with libpq {pq.version() // 10_000} here; {MINIMUM_LIBRARY} or later is needed",
             code=ErrorCode.NOT_SUPPORTED,
             hint='install its wheel, which brings one along: pip install "psycopg[binary]"',
-            version=version,
+            version=pq.version(),
         )
-
-
-def check_encoding(encoding: str | None, url: str) -> None:
-    """Refuse a database that cannot hold every text, or that takes bytes for text. None: a pooler did not tell."""
     if encoding not in ("UTF8", None):
         raise UnsupportedError(
             f"the database of {url} keeps text as {encoding}, which does not hold what UTF8 holds",

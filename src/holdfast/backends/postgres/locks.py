@@ -16,13 +16,8 @@ from typing import Final, TypeVar
 import psycopg
 from psycopg import sql
 
-from holdfast.backends.rows import Row
+from holdfast.backends.postgres.connection import Connection
 from holdfast.storage.tables import CATALOGUE
-
-Connection = psycopg.Connection[Row]
-
-LOCK_CLASS: Final = 0x686C6466
-"""The advisory locks of holdfast: "hldf" as a number, then the hash of the schema's name."""
 
 TABLES: Final = (
     "header",
@@ -40,6 +35,8 @@ TABLES: Final = (
 
 MOMENT: Final = "100ms"
 """How long one attempt waits."""
+_CLASS: Final = 0x686C6466
+"""The advisory locks of holdfast: "hldf" as a number, then the hash of the schema's name."""
 _FIRST_PAUSE: Final = 0.02
 _LONGEST_PAUSE: Final = 0.25
 
@@ -55,26 +52,33 @@ def alone(connection: Connection, schema: str, *, tables: Sequence[str] = ()) ->
         schema: Of the store.
         tables: These are locked too, so that nobody reads them meanwhile.
     """
+
+    def begin() -> None:
+        connection.execute("BEGIN")
+        try:
+            connection.execute(f"SET LOCAL lock_timeout = '{MOMENT}'")
+            connection.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", [_CLASS, schema])
+            if tables:
+                names = sql.SQL(", ").join(sql.Identifier(schema, table) for table in tables)
+                connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(names))
+        except BaseException:
+            _roll_back(connection)
+            raise
+
     ((limit,),) = connection.execute(
         "SELECT setting::bigint FROM pg_settings WHERE name = 'lock_timeout'"
     ).fetchall()
-    deadline = time.monotonic() + (limit / 1000 if limit else math.inf)
-    patiently(lambda: _begin(connection, schema, tables), deadline)
+    patiently(begin, time.monotonic() + (limit / 1000 if limit else math.inf))
     try:
         yield
     except BaseException:
-        if not connection.closed:
-            connection.execute("ROLLBACK")
+        _roll_back(connection)
         raise
     connection.execute("COMMIT")
 
 
 def patiently(attempt: Callable[[], _T], deadline: float) -> _T:
-    """Try to get a lock, a moment at a time, until the deadline has passed.
-
-    Args:
-        attempt: Waits for a moment only.
-        deadline: By the monotonic clock.
+    """Try to get a lock, a moment at a time, until the deadline (by the monotonic clock) has passed.
 
     Raises:
         psycopg.errors.LockNotAvailable: It could not be had in all that time.
@@ -90,15 +94,6 @@ def patiently(attempt: Callable[[], _T], deadline: float) -> _T:
         pause = min(2 * pause, _LONGEST_PAUSE)
 
 
-def _begin(connection: Connection, schema: str, tables: Sequence[str]) -> None:
-    connection.execute("BEGIN")
-    try:
-        connection.execute(f"SET LOCAL lock_timeout = '{MOMENT}'")
-        connection.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", [LOCK_CLASS, schema])
-        if tables:
-            names = sql.SQL(", ").join(sql.Identifier(schema, table) for table in tables)
-            connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(names))
-    except BaseException:
-        if not connection.closed:
-            connection.execute("ROLLBACK")
-        raise
+def _roll_back(connection: Connection) -> None:
+    if not connection.closed:
+        connection.execute("ROLLBACK")

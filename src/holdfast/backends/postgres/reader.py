@@ -19,15 +19,14 @@ from typing import Any, Final, TypeVar
 import psycopg
 from psycopg import pq
 
+from holdfast.backends import query as queries
 from holdfast.backends import rows
 from holdfast.backends.chunk_codec import ReadChunks
-from holdfast.backends.header import check_header
 from holdfast.backends.postgres.chunks import CHAIN, chains_in, find_chains, present_among
 from holdfast.backends.postgres.connection import Connection, Pool
-from holdfast.backends.postgres.create import check_entry
+from holdfast.backends.postgres.create import VERSION_KEY, check_entry
 from holdfast.backends.postgres.errors import is_lost, is_retryable, translated, view_ended
 from holdfast.backends.postgres.extension import count_rows, read_rows, read_tables
-from holdfast.backends.postgres.query import to_sql
 from holdfast.backends.query import metadata_matches, normalized
 from holdfast.backends.rows import Row
 from holdfast.errors import ErrorCode, StateError
@@ -53,21 +52,20 @@ NEWEST_POSITION: Final = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END 
 
 _BEGIN: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 # A transaction sees the store as it is at its first statement that reads, so that one comes with the beginning.
-_HEADER: Final = "SELECT key, value, seal FROM header WHERE key = 'version'"
+_HEADER: Final = f"SELECT key, value, seal FROM header WHERE key = '{VERSION_KEY}'"  # noqa: S608 - a constant
 
 _SESSION: Final = "(SELECT number FROM sessions WHERE id = %s)"
 _HEAD: Final = f"(SELECT head FROM branches WHERE session = {_SESSION} AND name = %s)"  # noqa: S608 - constants
-_CHECKPOINT: Final = "SELECT %s::text, c.* FROM checkpoints AS c WHERE c.id = "
+_CHECKPOINT: Final = (
+    f"SELECT {rows.CHECKPOINT_FIELDS} FROM checkpoints AS c "  # noqa: S608 - constants
+    "JOIN sessions AS s ON s.number = c.session WHERE c.id = "
+)
 _ROOT: Final = "(SELECT root FROM checkpoints WHERE id = {} AND root IS DISTINCT FROM %b)"
 _FEW_BRANCHES: Final = 16
-"""So many of a session come with the first one that is asked for: a load asks for two or three."""
+"""So many of a session come with a view for a load, which asks for two or three."""
 _SELECT_FEW = (
-    f"SELECT name, head, moved_at, seal, session FROM branches WHERE session = {_SESSION} "  # noqa: S608 - constants
+    f"SELECT name, head, moved_at, seal FROM branches WHERE session = {_SESSION} "  # noqa: S608 - constants
     f"LIMIT {_FEW_BRANCHES + 1}"
-)
-_SELECT_CHECKPOINT = (
-    f"SELECT {rows.CHECKPOINT_FIELDS} FROM checkpoints AS c "  # noqa: S608 - constants
-    "JOIN sessions AS s ON s.number = c.session WHERE c.id = %s"
 )
 _SELECT_SESSIONS = f"SELECT {rows.SESSION_FIELDS} FROM sessions"  # noqa: S608 - constants
 _SELECT_BRANCHES = (
@@ -85,6 +83,27 @@ _SELECT_STATS = (
     "coalesce(sum(octet_length(data)), 0)::bigint, (SELECT sum(pg_total_relation_size(oid))::bigint FROM pg_class "
     "WHERE relkind = 'r' AND relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema())) "
     "FROM chunks"
+)
+
+# PostgreSQL chooses by statistics, which may be old or not there yet, and guesses how much a limit leaves out. So each
+# table stands in a LATERAL query with a limit or an offset, which is never taken apart: it is looked up for each row of
+# the one before. Of each session come at most so many rows, in the order of its index, and only those are sorted.
+_SESSION_OF_EACH: Final = "CROSS JOIN LATERAL (SELECT * FROM sessions WHERE number = c.session OFFSET 0) AS s"
+
+DIALECT: Final = queries.Dialect(
+    placeholder="%s",
+    by_tag=(
+        "tags AS t CROSS JOIN LATERAL (SELECT * FROM checkpoints WHERE position = t.position OFFSET 0) AS c "  # noqa: S608 - constants
+        + _SESSION_OF_EACH
+    ),
+    by_session="sessions AS s JOIN checkpoints AS c ON c.session = s.number",
+    newest=f"checkpoints AS c {_SESSION_OF_EACH}",
+    few_of_each=(
+        "sessions AS s CROSS JOIN LATERAL (SELECT * FROM checkpoints AS c WHERE c.session = s.number{conditions} "
+        "ORDER BY {order} {direction} LIMIT ?) AS c"
+    ),
+    auto="""(c."trigger" = ? OR starts_with(c."trigger", 'auto:'))""",
+    always_few=True,
 )
 
 _FIRST_PAGE: Final = 64
@@ -108,10 +127,10 @@ class FirstQuestions(Record):
         if re.fullmatch("[0-9a-f]{64}", self.name):
             meant = bytes.fromhex(self.name)
             root = CHAIN.format(name=_ROOT.format("%b"))
-            return [few, (f"{_CHECKPOINT}%b", [self.session, meant]), (root, [meant, self.known])]
+            return [few, (f"{_CHECKPOINT}%b", [meant]), (root, [meant, self.known])]
         root = CHAIN.format(name=_ROOT.format(_HEAD))
-        head = [self.session, self.session, self.name]
-        return [few, (f"{_CHECKPOINT}{_HEAD}", head), (root, [self.session, self.name, self.known])]
+        head = [self.session, self.name]
+        return [few, (f"{_CHECKPOINT}{_HEAD}", head), (root, [*head, self.known])]
 
 
 class PostgresReader:
@@ -120,7 +139,7 @@ class PostgresReader:
     def __init__(self, connection: Connection, url: str) -> None:
         self._connected: Connection | None = connection
         self._url = url
-        self._branches: dict[str, dict[str, Row] | None] = {}
+        self._branches: dict[str, dict[str, Row]] = {}
         self._checkpoints: dict[bytes, Row] = {}
         self._roots: dict[ChunkHash, Sequence[Row]] = {}
 
@@ -130,18 +149,11 @@ class PostgresReader:
 
     def take_first(self, session: str, answers: Sequence[list[Row]]) -> None:
         """Keep what came with the beginning of the transaction."""
-        few, checkpoint, *root = answers
-        numbers = {number for *_, number in few}
-        self._branches[session] = {row[0]: row[:-1] for row in few} if len(few) <= _FEW_BRANCHES else None
-        # A checkpoint that is named by its id may be of another session.
-        self._checkpoints.update((row[4], row) for row in checkpoint if row[2] in numbers)
-        self._roots = chains_in(root[0]) if root else {}
-
-    def check_header(self) -> None:
-        """Raise where the header of the store is damaged, or names something that this version does not know."""
-        check_header(
-            ((key, value, seal) for key, value, seal in self._all("SELECT * FROM header")), self._url
-        )
+        few, checkpoint, root = answers
+        if len(few) <= _FEW_BRANCHES:
+            self._branches[session] = {row[0]: row for row in few}
+        self._checkpoints = {row[4]: row for row in checkpoint}
+        self._roots = chains_in(root)
 
     def session(self, session: str) -> SessionRow | None:
         """See `Reader.session`."""
@@ -160,12 +172,8 @@ class PostgresReader:
         ]
 
     def branch(self, session: str, name: str) -> BranchRow | None:
-        """See `Reader.branch`. The first one brings others along, and the checkpoint that is asked for next."""
-        if session not in self._branches and can_be_kept(session):
-            # A name that no branch can have says nothing of the others.
-            questions = FirstQuestions(session, name if can_be_kept(name) else "", None).statements()[:2]
-            self.take_first(session, self._ask(lambda connection: _together(connection, questions)))
-        known = self._branches.get(session, {})
+        """See `Reader.branch`."""
+        known = self._branches.get(session)
         if known is None:
             known = {row[0]: row for row in self._all(f"{_SELECT_BRANCHES} AND b.name = %s", session, name)}
         return rows.branch_from(session, known[name]) if name in known else None
@@ -178,7 +186,7 @@ class PostgresReader:
     def checkpoint(self, checkpoint: CheckpointId) -> CheckpointRow | None:
         """See `Reader.checkpoint`."""
         row = self._checkpoints.get(checkpoint)
-        for found in self._all(_SELECT_CHECKPOINT, checkpoint) if row is None else (row,):
+        for found in self._all(f"{_CHECKPOINT}%s", checkpoint) if row is None else (row,):
             check_checkpoint(found)
             return rows.checkpoint_from(found)
         return None
@@ -241,7 +249,7 @@ class PostgresReader:
         return StoreStats(*self._all(_SELECT_STATS)[0])
 
     def _matching(self, query: Query) -> list[Row]:
-        sql, parameters = to_sql(query)
+        sql, parameters = queries.to_sql(query, DIALECT)
         return self._all(sql, *parameters)
 
     def _pages(self, query: Query) -> Iterator[Row]:
@@ -352,7 +360,7 @@ def end(connection: Connection) -> None:
     # Lost, or closed by a fork: the server ends the transaction with the connection.
     with suppress(psycopg.Error):
         # There is nothing to take back; and after a ROLLBACK psycopg drops all statements that it has prepared.
-        connection.leave()
+        connection.execute("COMMIT")
 
 
 def check_checkpoint(row: Row) -> None:

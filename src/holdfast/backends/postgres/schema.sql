@@ -1,4 +1,4 @@
--- The tables of a holdfast store in PostgreSQL, version 4, made in a schema of their own (the first of search_path).
+-- The tables of a holdfast store in PostgreSQL, version 1, made in a schema of their own (the first of search_path).
 -- Columns mean what they mean in SQLite (docs/spec/sqlite.md); docs/spec/postgres.md has the differences.
 -- `seal` is a checksum over the other columns of its row (holdfast.storage.records.seal).
 -- Text is compared byte by byte (COLLATE "C"), so that names have the same order on every server.
@@ -185,7 +185,7 @@ $$;
 CREATE FUNCTION enter(version integer, OUT now bigint) LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM pg_advisory_xact_lock_shared(l.class, l.object) FROM writers_lock() AS l;
-    IF version <> 4 THEN
+    IF version <> 1 THEN
         RAISE EXCEPTION 'the store has been upgraded' USING ERRCODE = 'HF426';
     END IF;
     SELECT e.value INTO STRICT now FROM counters AS e WHERE e.name = 'epoch';

@@ -9,26 +9,22 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
-import psycopg
 from psycopg.errors import Diagnostic
 
+from holdfast.backends.postgres.connection import Connection
 from holdfast.backends.postgres.errors import permission_denied, store_locked
 from holdfast.backends.postgres.extension import read_tables
 from holdfast.backends.postgres.locks import MOMENT, TABLES, patiently
-from holdfast.backends.rows import Row
 from holdfast.errors import BackendError, ErrorCode
-from holdfast.record import Record
-
-Connection = psycopg.Connection[Row]
 
 _PAUSE: Final = 0.1
-# "0 dead row versions cannot be removed yet.", in whatever language: the number comes first.
-_LEFT = re.compile(r"\d+")
+_OTHERS: Final = (
+    "SELECT 1 FROM pg_catalog.pg_class WHERE relnamespace = current_schema()::regnamespace "
+    "AND relname = ANY (%s) AND relkind = 'r' AND NOT pg_has_role(relowner, 'USAGE')"
+)
 
 
 def scrub(connection: Connection, url: str, *, timeout: float) -> None:
@@ -48,17 +44,8 @@ def scrub(connection: Connection, url: str, *, timeout: float) -> None:
 
 
 def check_owner(connection: Connection, url: str) -> None:
-    """Refuse a role that may not write the tables anew.
-
-    Raises:
-        BackendError: It does not own all of them (`permission-denied`).
-    """
-    others = connection.execute(
-        "SELECT relname FROM pg_catalog.pg_class WHERE relnamespace = current_schema()::regnamespace "
-        "AND relname = ANY (%s) AND relkind = 'r' AND NOT pg_has_role(relowner, 'USAGE') ORDER BY relname",
-        [list(TABLES)],
-    ).fetchall()
-    if others:
+    """Refuse a role that may not write the tables anew (`permission-denied`)."""
+    if connection.execute(_OTHERS, [list(TABLES)]).fetchall():
         raise BackendError(
             f"the tables of {url} cannot be written anew, so that nothing was forgotten: they are another role's",
             code=ErrorCode.PERMISSION_DENIED,
@@ -69,38 +56,23 @@ def check_owner(connection: Connection, url: str) -> None:
 
 def _rewrite(connection: Connection, table: str, url: str) -> int:
     """Write a table anew; how many removed rows are still in it."""
-    with _noticing(connection) as notices:
-        connection.execute(f"VACUUM (FULL, VERBOSE) {table}")
-    return _left(notices, table, url)
-
-
-class _Notice(Record):
-    """What the server mentioned; taken out at once, because the driver's record of it does not last."""
-
-    severity: str | None
-    text: str | None
-    detail: str | None
-
-
-@contextmanager
-def _noticing(connection: Connection) -> Iterator[list[_Notice]]:
-    notices: list[_Notice] = []
+    notices: list[tuple[str | None, str]] = []
 
     def note(told: Diagnostic) -> None:
-        notices.append(_Notice(told.severity_nonlocalized, told.message_primary, told.message_detail))
+        # Taken out at once, because the driver's record of it does not last.
+        text = told.message_detail if told.severity_nonlocalized != "WARNING" else told.message_primary
+        notices.append((told.severity_nonlocalized, text or ""))
 
     connection.add_notice_handler(note)
     try:
-        yield notices
+        connection.execute(f"VACUUM (FULL, VERBOSE) {table}")
     finally:
         connection.remove_notice_handler(note)
-
-
-def _left(notices: list[_Notice], table: str, url: str) -> int:
     left = 0
-    for notice in notices:
-        if notice.severity == "WARNING":
-            raise permission_denied(url, notice.text or f"{table} is another role's")
-        number = _LEFT.search(notice.detail or "")
+    for severity, text in notices:
+        if severity == "WARNING":
+            raise permission_denied(url, text or f"{table} is another role's")
+        # "0 dead row versions cannot be removed yet.", in whatever language: the number comes first.
+        number = re.search(r"\d+", text)
         left += int(number[0]) if number else 0
     return left

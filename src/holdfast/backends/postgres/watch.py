@@ -3,7 +3,8 @@
 Positions are given while a commit is under way, so that a lower one may become visible after a higher one. What is told
 to somebody who waits has *settled*: no position up to it can still arrive. Whoever takes a position holds the writers'
 lock, shared, until the commit is visible. So the last position that was given has settled as soon as none of those who
-held the lock just then is left; whoever comes later gets a higher one.
+held the lock just then is left; whoever comes later gets a higher one. A notification of the server would wake sooner,
+and would say neither.
 """
 
 from __future__ import annotations
@@ -11,11 +12,9 @@ from __future__ import annotations
 import threading
 import time
 from typing import Final
-from weakref import WeakSet
 
 from holdfast.backends.postgres.connection import Connection, Pool
 from holdfast.backends.postgres.errors import is_lost, store_locked, translated
-from holdfast.backends.postgres.reader import NEWEST_POSITION
 from holdfast.errors import ErrorCode, HoldfastError, UnsupportedError
 
 _FIRST_PAUSE: Final = 0.001
@@ -25,6 +24,7 @@ _SETTLING: Final = 10.0
 """Seconds that somebody who begins to watch gives the commits that are under way: without a place to begin, none of
 what comes next could be told from what was there before."""
 
+_NEWEST: Final = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END, pg_is_in_recovery() FROM positions"
 _HAS_ANY: Final = "SELECT EXISTS (SELECT 1 FROM checkpoints WHERE position > %s AND position <= %s)"
 # An advisory lock of two numbers; pg_locks shows both as unsigned ones.
 _WRITERS: Final = (
@@ -36,13 +36,12 @@ _WRITERS: Final = (
 
 
 class Watcher:
-    """All who wait in this process: one looks, and the others learn from it."""
+    """All who wait in this process: one looks at a time, and what has settled is told to all."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._url = pool.address.shown
         self._looking = threading.Lock()
-        self._primaries: WeakSet[Connection] = WeakSet()
         self._settled = 0
         self._unsettled: tuple[int, set[str]] | None = None
 
@@ -68,18 +67,14 @@ class Watcher:
     def _look(self, after: int) -> tuple[int, bool, bool]:
         """The highest position that has settled, whether a checkpoint came up to it, and whether it is the last one."""
         with self._looking, self._pool.connection() as connection, translated(self._url):
-            self._check_primary(connection)
             self._settle(connection)
             settled = self._settled
             ((has_come,),) = connection.execute(_HAS_ANY, [after, settled]).fetchall()
             return settled, has_come, self._unsettled is None
 
-    def _check_primary(self, connection: Connection) -> None:
-        """Refuse a standby: there the sequence runs ahead of the commits, and the locks of writers are not seen."""
-        # A primary does not become a standby while a connection to it lives. The other way round it happens.
-        if connection in self._primaries:
-            return
-        ((is_standby,),) = connection.execute("SELECT pg_is_in_recovery()").fetchall()
+    def _settle(self, connection: Connection) -> None:
+        # First the position, then who is under way: whoever got one up to it holds the lock, or has arrived.
+        ((newest, is_standby),) = connection.execute(_NEWEST).fetchall()
         if is_standby:
             raise UnsupportedError(
                 f"{self._url} is a standby, where new checkpoints cannot be waited for without missing some",
@@ -87,27 +82,16 @@ class Watcher:
                 hint="watch on the primary: name all servers in the URL, with target_session_attrs=read-write",
                 url=self._url,
             )
-        self._primaries.add(connection)
-
-    def _settle(self, connection: Connection) -> None:
-        if self._unsettled is None:
-            # First the position, then who is under way: whoever got one up to it holds the lock, or has arrived.
-            ((newest,),) = connection.execute(NEWEST_POSITION).fetchall()
-            if newest <= self._settled:
-                # Lower, where the store was brought back from a copy.
-                self._settled = newest
-                return
-            waited_for = _writers(connection)
-        else:
+        if self._unsettled is None and newest <= self._settled:
+            # Lower, where the store was brought back from a copy.
+            self._settled = newest
+            return
+        writers = {name for (name,) in connection.execute(_WRITERS).fetchall()}
+        if self._unsettled is not None:
             # Going on with an old look, because among steady writers a new one always finds somebody.
             newest, waited_for = self._unsettled
-            waited_for &= _writers(connection)
-        if waited_for:
-            self._unsettled = newest, waited_for
+            writers &= waited_for
+        if writers:
+            self._unsettled = newest, writers
         else:
             self._settled, self._unsettled = newest, None
-
-
-def _writers(connection: Connection) -> set[str]:
-    """The transactions that hold the writers' lock."""
-    return {name for (name,) in connection.execute(_WRITERS).fetchall()}

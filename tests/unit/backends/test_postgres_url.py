@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import traceback
 from contextlib import suppress
 from urllib.parse import quote, urlsplit
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("psycopg")
 
-from holdfast.backends.postgres.address import DEFAULT_SCHEMA, SCHEMA_NAME, parse
+from holdfast.backends.postgres.url import DEFAULT_SCHEMA, SCHEMA_NAME, parse
 from holdfast.errors import ErrorCode, HoldfastError, InvalidInputError
 
 NAMES = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1, max_size=12)
@@ -142,14 +141,9 @@ def test_secrets_are_hidden_in_texts_whatever_their_spelling(monkeypatch):
     monkeypatch.setenv("PGPASSWORD", "from-the-environment")
     address = parse("postgresql://me:gl%40ss%2Fhouse@host/db?sslpassword=k%C3%A9strel")
     text = address.hide("gl@ss/house gl%40ss%2Fhouse késtrel k%C3%A9strel from-the-environment me host")
-    assert text == "*** *** *** *** *** me host"
+    assert text == " ".join(["$PGPASSWORD"] * 5) + " me host"
 
 
-def test_an_address_shows_no_password_and_cannot_be_copied_away():
+def test_an_address_shows_no_password():
     address = parse(f"postgresql://me:{PASSWORD}@host/db")
-    assert PASSWORD not in repr(address)
-    assert PASSWORD not in f"{address}"
-    # As a process pool would, for which the same hook is asked.
-    with pytest.raises(TypeError) as caught:
-        copy.copy(address)
-    assert PASSWORD not in str(caught.value)
+    assert PASSWORD not in f"{address!r} {address}"

@@ -1,4 +1,4 @@
-"""Where a store is: the URL that the user wrote, what the driver needs of it, and what of it may be shown.
+"""Where a store is: the URL that the user wrote, what libpq gets of it, and what of it may be shown.
 
     postgresql://user:password@host:5432/database?schema=agents&sslmode=require
 
@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from typing import NoReturn
 from urllib.parse import quote, unquote, urlencode
 
 import psycopg
@@ -27,12 +26,16 @@ DEFAULT_SCHEMA = "holdfast"
 SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]{0,31}")
 """Needs no quotes, and leaves room for what is added to the name of a schema that is put aside."""
 
-_FORM = "postgresql://user:password@host:5432/database?schema=holdfast"
 _SECRET = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
 _SHOWN_OPTIONS = ("service", "sslmode", "target_session_attrs")
-_HIDDEN = "***"
+_HIDDEN = "$PGPASSWORD"
+"""In the place of a password. The variable works where the text is pasted."""
 _SHORTEST_SECRET = 4
 """Shorter ones occur in ordinary words; no text of libpq or of the server quotes a password by itself."""
+_PERCENT_HINT = (
+    "write postgresql://user:password@host:5432/database?schema=holdfast, "
+    "with %40 for @, %2F for /, %3A for : and %25 for % in user and password"
+)
 
 
 class Address:
@@ -44,24 +47,23 @@ class Address:
         shown: A URL without secrets. It leads to the same store for whoever has the password from elsewhere.
     """
 
-    __slots__ = ("_secrets", "parameters", "schema", "shown")
+    __slots__ = ("parameters", "schema", "shown")
 
     def __init__(self, parameters: Mapping[str, str], schema: str) -> None:
         self.parameters = parameters
         self.schema = schema
         self.shown = _shown(parameters, schema)
-        self._secrets = _secrets(parameters, self.shown)
 
     def __repr__(self) -> str:
         return f"Address({self.shown!r})"
 
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("an Address holds a password, and is not copied to other processes")
-
     def hide(self, text: str) -> str:
         """A text of the driver or the server without the secrets of this address."""
-        for secret in self._secrets:
-            text = text.replace(secret, _HIDDEN)
+        values = [self.parameters.get(name, "") for name in _SECRET] + [os.environ.get("PGPASSWORD", "")]
+        # A password that is also a name, as `postgres` often is, would make messages unreadable and hide nothing.
+        secret = {each for each in values if len(each) >= _SHORTEST_SECRET and each not in self.shown}
+        for each in sorted(secret | {quote(value, safe="") for value in secret}, key=len, reverse=True):
+            text = text.replace(each, _HIDDEN)
         return text
 
 
@@ -79,34 +81,14 @@ def parse(url: str) -> Address:
     place, query = _split(rest)
     schema, options = _options(query)
     parameters = _parsed(f"postgresql://{place}{'?' if options else ''}{'&'.join(options)}")
-    _check_ports(parameters.get("port", ""))
+    for port in parameters.get("port", "").split(","):
+        if port and not (port.isascii() and port.isdigit() and 0 < int(port[:6]) < 65536):
+            raise _bad_url("the port is not a number from 1 to 65535")
     if SCHEMA_NAME.fullmatch(schema) is None or schema.startswith("pg_"):
         raise _bad_schema("is not a name of up to 32 lower-case letters, digits and underscores")
     if schema in ("public", "information_schema"):
         raise _bad_schema("is one that others use, and a store needs one to itself")
     return Address(parameters, schema)
-
-
-def parse_keywords(text: str) -> Address:
-    """Take libpq's other form apart, `host=... password=... dbname=...`.
-
-    Raises:
-        InvalidInputError: It is not of that form (`bad-url`). The text of it is not repeated.
-    """
-    if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
-        raise _bad_keywords("it holds a character that it cannot")
-    try:
-        parameters = {name: str(value) for name, value in conninfo_to_dict(text).items() if value is not None}
-    except psycopg.Error:
-        parameters = None
-    if parameters is None:
-        # Outside of the except block, for the same reason as in `_parsed`.
-        raise _bad_keywords("a part of it is malformed, or no keyword of PostgreSQL's")
-    # What is shown has both. libpq would read a whole address, with its password, out of the name of a database.
-    if any(sign in parameters.get(name, "") for name in ("host", "dbname") for sign in ("@", "=", "://")):
-        raise _bad_keywords("its host or dbname is no plain name")
-    _check_ports(parameters.get("port", ""))
-    return Address(parameters, DEFAULT_SCHEMA)
 
 
 def _split(rest: str) -> tuple[str, str]:
@@ -122,7 +104,7 @@ def _split(rest: str) -> tuple[str, str]:
 def _options(query: str) -> tuple[str, list[str]]:
     """The schema, and the options that are left for libpq."""
     schema, others = DEFAULT_SCHEMA, []
-    # libpq spells this one as JDBC does.
+    # libpq spells the last one as JDBC does.
     known = {option.keyword.decode() for option in pq.Conninfo.get_defaults()} | {"ssl"}
     for option in query.split("&") if query else ():
         name, equals, value = option.partition("=")
@@ -149,12 +131,6 @@ def _parsed(url: str) -> dict[str, str]:
     raise _bad_url("a part of it is malformed")
 
 
-def _check_ports(ports: str) -> None:
-    for port in ports.split(","):
-        if port and not (port.isascii() and port.isdigit() and 0 < int(port[:6]) < 65536):
-            raise _bad_url("the port is not a number from 1 to 65535")
-
-
 def _shown(parameters: Mapping[str, str], schema: str) -> str:
     user, host, port = (parameters.get(name, "") for name in ("user", "host", "port"))
     options = {name: parameters[name] for name in _SHOWN_OPTIONS if name in parameters}
@@ -174,30 +150,11 @@ def _shown(parameters: Mapping[str, str], schema: str) -> str:
     return f"postgresql://{place}{database}{query}"
 
 
-def _secrets(parameters: Mapping[str, str], shown: str) -> list[str]:
-    values = [parameters.get(name, "") for name in _SECRET] + [os.environ.get("PGPASSWORD", "")]
-    # A password that is also a name, as `postgres` often is, would make messages unreadable and hide nothing.
-    secret = {value for value in values if len(value) >= _SHORTEST_SECRET and value not in shown}
-    return sorted(secret | {quote(value, safe="") for value in secret}, key=len, reverse=True)
-
-
-def _bad_keywords(why: str) -> InvalidInputError:
-    return InvalidInputError(
-        f"the connection string of a PostgreSQL database cannot be used: {why}",
-        code=ErrorCode.BAD_URL,
-        hint="write host=... port=... dbname=... user=... password=..., with '...' around a value that has spaces",
-    )
-
-
 def _bad_schema(why: str) -> InvalidInputError:
     return _bad_url(f"its schema {why}", hint="name another: ?schema=holdfast, or leave it out")
 
 
-def _bad_url(
-    why: str,
-    *,
-    hint: str = f"write {_FORM}, with %40 for @, %2F for /, %3A for : and %25 for % in user and password",
-) -> InvalidInputError:
+def _bad_url(why: str, *, hint: str = _PERCENT_HINT) -> InvalidInputError:
     return InvalidInputError(
         f"the URL of a PostgreSQL store cannot be used: {why}", code=ErrorCode.BAD_URL, hint=hint
     )
