@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import psycopg
 from psycopg import sql
@@ -34,12 +34,9 @@ from holdfast.errors import IntegrityError
 from holdfast.objects.hashing import hash_chunk
 from holdfast.storage.copy_rows import Adoption
 from holdfast.storage.inspection import Flaw, Rebuilt
-from holdfast.storage.ports import Inspection
+from holdfast.storage.ports import Backend, Inspection
 from holdfast.storage.records import Chunk, ChunkHash
 from holdfast.storage.tables import CATALOGUE
-
-if TYPE_CHECKING:
-    from holdfast.backends.postgres.backend import PostgresBackend
 
 _PAGE: Final = 500
 _MOST_BYTES: Final = 8 << 20
@@ -95,7 +92,7 @@ def rebuild_store(
     schema: str,
     url: str,
     plan: Callable[[Inspection], Rebuilt | None],
-    make: Callable[[str], PostgresBackend],
+    make: Callable[[str], Backend],
 ) -> str | None:
     """Put what `plan` makes of a store in its place; see `Backend.rebuild`.
 
@@ -149,7 +146,7 @@ def rebuild_store(
     return aside
 
 
-def _copy(connection: Connection, target: PostgresBackend, seen: RowInspection, wanted: Rebuilt) -> None:
+def _copy(connection: Connection, target: Backend, seen: RowInspection, wanted: Rebuilt) -> None:
     """Copy sessions and chunks. Rows keep what the store once gave them: seq, position and times."""
     if not wanted.sessions:
         return
