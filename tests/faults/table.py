@@ -541,7 +541,7 @@ FAULTS = (
         "backends/postgres",
         "text = text.replace(secret, _HIDDEN)",
         "pass",
-        "unit/backends/test_postgres_address.py",
+        "unit/backends/test_postgres_url.py",
         "unit/backends/test_postgres_connecting.py",
     ),
     _fault(
