@@ -29,6 +29,7 @@ test: $(VENV)/.dev ## Run the whole test suite
 
 check: lint types layers ## Everything that is checked besides the tests
 	$(BIN)/python tools/cli_doc.py --check
+	$(BIN)/python tools/rpc_doc.py --check
 	$(BIN)/python tools/errors_doc.py --check
 	$(BIN)/python tools/json_schemas.py --check
 	$(BIN)/python tools/api_doc.py --check
@@ -62,6 +63,7 @@ figures: ## Print lines of code and modules for each part of src, and lines of t
 
 docs: $(VENV)/.dev ## Write the generated pages again
 	$(BIN)/python tools/cli_doc.py
+	$(BIN)/python tools/rpc_doc.py
 	$(BIN)/python tools/errors_doc.py
 	$(BIN)/python tools/json_schemas.py
 	$(BIN)/python tools/api_doc.py

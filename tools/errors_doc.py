@@ -40,6 +40,8 @@ MEANINGS: dict[type[HoldfastError], dict[str, str]] = {
         "execution-missing": "The session has no execution of a plan, or none of that id.",
         "approval-missing": "Nobody asked for an approval of that step, or its parameters have changed since.",
         "item-missing": "The notebook has no hypothesis, belief, gap or other item of that id.",
+        "operation-missing": "A server has no operation of that name.",
+        "agent-missing": "No live agent has the session; one has to be awake to save itself.",
     },
     errors.ConflictError: {
         "branch-moved": "Another writer moved the branch after it was read.",
@@ -121,6 +123,7 @@ MEANINGS: dict[type[HoldfastError], dict[str, str]] = {
         "server-gone": "The server cannot be reached, or the connection broke; a write may have taken effect.",
         "login-refused": "The server does not let this user in: password, role, pg_hba.conf or TLS.",
         "too-many-connections": "The server has no connection left, longer than the time-out.",
+        "still-running": "The operation takes longer than the server waits; job.get says how it stands.",
     },
     errors.StateError: {
         "store-closed": "The store has been closed.",

@@ -46,6 +46,8 @@ class ErrorCode(StrEnum):
     EXECUTION_MISSING = "execution-missing"
     APPROVAL_MISSING = "approval-missing"
     ITEM_MISSING = "item-missing"
+    OPERATION_MISSING = "operation-missing"
+    AGENT_MISSING = "agent-missing"
     # conflict
     BRANCH_MOVED = "branch-moved"
     BRANCH_EXISTS = "branch-exists"
@@ -122,6 +124,7 @@ class ErrorCode(StrEnum):
     SERVER_GONE = "server-gone"
     LOGIN_REFUSED = "login-refused"
     TOO_MANY_CONNECTIONS = "too-many-connections"
+    STILL_RUNNING = "still-running"
     # state
     STORE_CLOSED = "store-closed"
     TYPE_MISMATCH = "type-mismatch"

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         TheoryOfMind,
         WorkingMemory,
     )
+    from holdfast.agents.live import LiveAgent, LiveList, Reachable, listening, live_agents
     from holdfast.agents.notebook.beliefs import BeliefGraph
     from holdfast.agents.notebook.board import HypothesisBoard
     from holdfast.agents.notebook.experiments import ExperimentManager
@@ -80,12 +81,15 @@ __all__ = [
     "InterAgent",
     "Interval",
     "LifeReport",
+    "LiveAgent",
+    "LiveList",
     "Metacognition",
     "Notebook",
     "Plan",
     "PlanState",
     "PlanStep",
     "Questions",
+    "Reachable",
     "Run",
     "RunDiff",
     "Sensory",
@@ -103,6 +107,8 @@ __all__ = [
     "action",
     "current_run",
     "diff_checkpoints",
+    "listening",
+    "live_agents",
     "reindex",
     "tool",
     "why",
@@ -110,6 +116,11 @@ __all__ = [
 
 # Loaded when asked for: a program that wants the record needs no event loop.
 _HOMES = {
+    "LiveAgent": "holdfast.agents.live",
+    "LiveList": "holdfast.agents.live",
+    "Reachable": "holdfast.agents.live",
+    "listening": "holdfast.agents.live",
+    "live_agents": "holdfast.agents.live",
     "Why": "holdfast.agents.run.why",
     "why": "holdfast.agents.run.why",
     "Questions": "holdfast.agents.run.questions",

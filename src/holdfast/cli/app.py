@@ -122,6 +122,11 @@ COMMANDS = {
     "import-langgraph": Entry(
         "commands.transfer:import_langgraph", "Set up", "Take over threads of LangGraph's savers", 1
     ),
+    "serve": Entry("commands.servers:serve", "Serve", "Serve the store: JSON-RPC, REST, events, metrics", 2),
+    "live": Entry("", "Serve", "Reach agents that are awake in other processes"),
+    "live list": Entry("commands.servers:live_list", "Live", "List the agents that are awake", 1),
+    "live create": Entry("commands.servers:live_create", "Live", "Have a live agent save itself now", 2),
+    "live restore": Entry("commands.servers:live_restore", "Live", "Have a live agent go back", 2),
     "config": Entry("commands.config:command", "Set up", "Show and change settings", 1),
     "completion": Entry(
         "commands.completion:command", "Set up", "Print a completion script for your shell", 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from holdfast.objects.codec.paths import quoted
 from holdfast.objects.diffing.change import path_text
 from holdfast.objects.diffing.words import Lines, Mark, line_marks, word_marks
+from holdfast.objects.exact import from_json
 from holdfast.objects.tagged import (
     integer_text,
     json_form,
@@ -18,6 +19,7 @@ from holdfast.objects.tagged import (
 __all__ = [
     "Lines",
     "Mark",
+    "from_json",
     "integer_text",
     "json_form",
     "line_marks",
