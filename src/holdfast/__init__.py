@@ -91,7 +91,7 @@ if TYPE_CHECKING:
     from holdfast.storage.tables import RowChange, Table
     from holdfast.store import Session, Store
     from holdfast.store import open_store as open  # noqa: A004 - the name is part of the contract
-    from holdfast.store.archives.limits import ArchiveLimits
+    from holdfast.store.archive.envelope import ArchiveLimits
     from holdfast.store.document import Document
     from holdfast.store.figures import HistogramSnapshot, MetricsSnapshot
     from holdfast.store.lease import HeldLease
@@ -232,7 +232,7 @@ _HOMES = {
     "Checkpoint": "holdfast.history.checkpoint:Checkpoint",
     "Keep": "holdfast.history.keep:Keep",
     "parse_time": "holdfast.history.times:parse_time",
-    "ArchiveLimits": "holdfast.store.archives.limits:ArchiveLimits",
+    "ArchiveLimits": "holdfast.store.archive.envelope:ArchiveLimits",
     "BranchAdvance": "holdfast.reports.transfer:BranchAdvance",
     "ExportReport": "holdfast.reports.transfer:ExportReport",
     "ImportReport": "holdfast.reports.transfer:ImportReport",

@@ -33,7 +33,7 @@ _DAMAGE = ("unit/backends/test_sqlite_damage.py",)
 _UNDO = ("unit/store/test_undo.py", "unit/store/test_undo_blocked.py")
 _KEEP = ("unit/history/test_retention.py", "property/test_retention.py")
 _GC = ("unit/store/test_gc.py",)
-_IMPORT = ("unit/store/archives",)
+_IMPORT = ("unit/store/archive",)
 _LEASES = ("unit/store/test_leases.py", "unit/store/test_lease_renewals.py")
 
 FAULTS = (
@@ -501,7 +501,7 @@ FAULTS = (
     _fault(
         "import-root",
         "a state that is not the archived one is imported",
-        "store/archives",
+        "store/archive",
         "elif encoded.root != row.root:",
         "elif False:",
         *_IMPORT,
@@ -510,7 +510,7 @@ FAULTS = (
     _fault(
         "import-id",
         "an edited record is imported",
-        "store/archives",
+        "store/archive",
         "if checkpoint_id(row) != row.id:",
         "if False:",
         *_IMPORT,
@@ -519,7 +519,7 @@ FAULTS = (
     _fault(
         "import-seal",
         "edited tags are imported",
-        "store/archives",
+        "store/archive",
         "if seal_of(read.envelope) != read.seal:",
         "if False:",
         *_IMPORT,
@@ -528,7 +528,7 @@ FAULTS = (
     _fault(
         "import-cut-short",
         "an edited first line is imported",
-        "store/archives",
+        "store/archive",
         'if data["seal"] != seal_of({',
         'if False and data["seal"] != seal_of({',
         *_IMPORT,

@@ -18,8 +18,8 @@ from holdfast.objects.codec.encode import encode_value
 from holdfast.objects.codec.errors import MalformedError, MismatchError
 from holdfast.objects.codec.registry import TypeRegistry
 from holdfast.objects.exact import _READERS, exact_json, from_json
-from holdfast.store.archives.limits import ArchiveLimits
-from holdfast.store.archives.parsing import parse
+from holdfast.store.archive.envelope import ArchiveLimits
+from holdfast.store.archive.source import parse
 
 NOBODY = TypeRegistry()
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tests.unit.store.archives.archive_samples import sealed
+from tests.unit.store.archive.archive_samples import sealed
 
 import holdfast
 from holdfast import Store

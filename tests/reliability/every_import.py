@@ -18,12 +18,12 @@ from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
 
+import holdfast.store.archive.importing
+from holdfast.store.archives import bringing
 from tests.reliability.every_write import Killer, forked
 from tests.reliability.shim import listen
 
 import holdfast
-import holdfast.store.archives.importing
-from holdfast.store.archives import bringing
 from holdfast.store.session import Session
 from holdfast.testing.faults import io_failed
 

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.unit.store.archives.archive_samples import filled, forged
+from tests.unit.store.archive.archive_samples import filled, forged
 
 import holdfast
 from holdfast import HoldfastError

@@ -10,10 +10,10 @@ from html.parser import HTMLParser
 from typing import Any
 
 import pytest
+from holdfast.store.archive.page_style import STYLE
+from holdfast.store.archives import page as pages
 
 import holdfast
-from holdfast.store.archives import page as pages
-from holdfast.store.archives.page_style import STYLE
 
 HOSTILE = (
     "</pre></details><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"

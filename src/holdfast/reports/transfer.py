@@ -63,7 +63,8 @@ class ExportReport(Report):
     files: tuple[str, ...]
     """The files, in the order of their checkpoints; none for an open stream."""
     bytes: int
-    """Written, compressed where the file is."""
+    """Written, compressed where the file is; in a dry run about so many."""
+    dry_run: bool = False
 
 
 @dataclass(frozen=True)
@@ -92,17 +93,11 @@ class SessionImport(Report):
     branches: tuple[str, ...]
     """The branches that were made for what is new."""
     cut_off: int = 0
-    """Checkpoints whose line begins at them here though they were made from another: that one came only now, after
-    them, or it has not come at all."""
+    """Checkpoints that came now, and whose line begins at them here: what they followed is not here."""
     advanced: tuple[BranchAdvance, ...] = ()
-    """With `advance`: the branches that moved forward to what came in, those that an earlier import made included."""
+    """With `advance`: the branches that moved forward to what came in."""
     could_advance: tuple[str, ...] = ()
     """Without it: the branches that would have."""
-    parted: tuple[str, ...] = ()
-    """Branches that stayed, because what came in for them does not go on from their heads: somebody saved here, or what
-    lies between is not here. It is on a branch beside, a new one or one that an earlier import made."""
-    parents_missing: int = 0
-    """Of those that are cut off, how many came now and follow a checkpoint that is not here."""
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from holdfast.history.keep import Keep
     from holdfast.objects.tree.memo import StateMemo
     from holdfast.storage.leases import Fence
-    from holdfast.store.archives.keeping import ExportFolder
+    from holdfast.store.archive.export_dir import ExportFolder
     from holdfast.store.document import DocumentKinds
     from holdfast.store.keep import Retirement, SaveRetention
     from holdfast.store.lease import HeldLease

@@ -87,7 +87,7 @@ class Session:
             )
         if export_dir is not None and export_dir is not False:
             # Only a session that keeps files needs to know how they are written.
-            from holdfast.store.archives.keeping import ExportFolder
+            from holdfast.store.archive.export_dir import ExportFolder
 
             files = ExportFolder(export_dir, export_format)
         self._store = store
@@ -818,6 +818,7 @@ class Session:
         format: str | None = None,  # noqa: A002 - what a person calls it
         session: bool = False,
         force: bool = False,
+        dry_run: bool = False,
     ) -> ExportReport:
         """Write checkpoints with their states to a file or a folder.
 
@@ -836,6 +837,7 @@ class Session:
             session: The whole session with its branches, in .jsonl, .jsonl.gz or .html; `ref` does not matter then.
             force: Write over a file that is there, also over one of lines. Lines are appended and folders are added to
                 without it.
+            dry_run: Write nothing; the report says about how large it would be.
 
         Raises:
             NotFoundError: There is no such checkpoint.
@@ -843,9 +845,11 @@ class Session:
                 (`path-exists`); or it does not fit what is to be written, or is no ordinary file (`bad-argument`).
             BackendError: The file cannot be written.
         """
-        from holdfast.store.archives.exporting import export
+        from holdfast.store.archive.export import export
 
-        return export(self._writer.place, ref, path, format=format, session=session, force=force)
+        return export(
+            self._writer.place, ref, path, format=format, session=session, force=force, dry_run=dry_run
+        )
 
 
 def check_limit(limit: int | None) -> int | None:

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
 from weakref import WeakSet
 
 from holdfast.history import jsontext
@@ -23,15 +23,16 @@ from holdfast.storage.records import Query, StoreStats
 from holdfast.store.composition import compose, system_clock
 from holdfast.store.draft import check_status, check_step, check_trigger
 from holdfast.store.filters import check_checkpoint, check_filters, microseconds
-from holdfast.store.place import records
+from holdfast.store.place import Ref, records
 from holdfast.store.session import Session, check_limit
-from holdfast.store.tending import TendedStore
 
 if TYPE_CHECKING:
     from holdfast.history.keep import Keep
     from holdfast.objects.diffing.diff import Diff
-    from holdfast.reports.transfer import CopyReport
+    from holdfast.reports.transfer import CopyReport, ImportReport
+    from holdfast.reports.upkeep import ForgetReport, GcReport, RepairReport, VerifyReport
     from holdfast.storage.tables import RowChange, Table
+    from holdfast.store.archive.envelope import ArchiveLimits
     from holdfast.store.figures import MetricsSnapshot
     from holdfast.store.lease import HeldLease, OnLost
     from holdfast.store.rows import Rows
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from holdfast.store.watch import Watch
 
 
-class Store(TendedStore):
+class Store:
     """A place that keeps checkpoints; made by `holdfast.open`, or around a backend of your own.
 
     Args:
@@ -490,6 +491,168 @@ class Store(TendedStore):
                 dry_run=dry_run,
                 progress=progress,
             )
+
+    def import_(
+        self,
+        path: str | Path | BinaryIO,
+        *,
+        session: str | None = None,
+        limits: ArchiveLimits | None = None,
+        advance: bool = False,
+        dry_run: bool = False,
+        progress: Callable[[str, int], None] | None = None,
+    ) -> ImportReport:
+        """Take in what `Session.export` wrote, here or elsewhere: a file, or all archives in a folder.
+
+        Everything is verified before anything is written: a file that was changed is refused. Each session comes whole
+        or not at all; where an import of several ends in between, the same one brings the rest. Checkpoints keep their
+        ids, keys, tags and lineage; those that are there already are left alone, so that it can be run again. The files
+        of one import may come in any order; what comes without what it was made from begins a line (`cut_off`). No
+        branch that is there moves: a head that is new gets the branch that it was on if that name is free, and `main-1`
+        or the like if not.
+
+        With `advance`, a branch that is there is fast-forwarded where what came in on a branch of its name goes on from
+        its head, in the transaction of the rows; `undo` brings the head back. Where the lines have parted it stays, and
+        what is new has a branch beside it.
+
+        Args:
+            path: The file, or a folder with files (folders in it are not searched); or a file that was opened to read
+                bytes.
+            session: Of a file that another program wrote: the session it goes into. Archives of holdfast say it
+                themselves, and are refused if it is another one.
+            limits: How much an archive may hold.
+            advance: Move branches forward where what came in goes on from them.
+            dry_run: Only say what would be imported.
+            progress: Called now and then with what is being done, and how many of it are done.
+
+        Raises:
+            InvalidInputError: It is no archive (`archive-malformed`), too large (`archive-too-large`), or of a session
+                that belongs to somebody else here (`session-mismatch`).
+            IntegrityError: It was changed since it was written (`archive-damaged`).
+            UnsupportedError: A newer version of holdfast wrote it.
+            ConflictError: A key of it names another checkpoint here (`key-taken`).
+            NotFoundError: There is no such file.
+        """
+        from holdfast.store.archive.import_ import import_archives
+
+        return import_archives(
+            self._parts,
+            path,
+            session=session,
+            limits=limits,
+            advance=advance,
+            dry_run=dry_run,
+            progress=progress,
+        )
+
+    def gc(
+        self,
+        *,
+        keep_days: float = 14,
+        dry_run: bool = False,
+        progress: Callable[[str, int], None] | None = None,
+    ) -> GcReport:
+        """Remove for good what was deleted or pruned, and free the room that nothing needs any more.
+
+        Safe beside running writers. What was removed longer ago than `keep_days` cannot be brought back by undo
+        afterwards. With `dry_run` nothing is changed, and the report says what would be.
+
+        Args:
+            keep_days: Removed checkpoints stay for so long; 0 removes all of them now.
+            dry_run: Only say what would go.
+            progress: Called now and then with what is being done, and how many of it are done.
+
+        Raises:
+            IntegrityError: A checkpoint is damaged; no chunk is removed then.
+        """
+        from holdfast.store.gc import collect_garbage
+
+        now = self._parts.clock()
+        return collect_garbage(
+            self._parts.backend, now=now, keep_days=keep_days, dry_run=dry_run, progress=progress
+        )
+
+    def forget(self, session: str, *refs: Ref, dry_run: bool = False, clean: bool = True) -> ForgetReport:
+        """Erase a session, or some of its checkpoints, at once and for good; there is no undo.
+
+        The rows, the session's operation log and every chunk that nothing else needs go, and the files of the store
+        are written anew without them. What other checkpoints hold too stays with those.
+
+        Args:
+            session: The session.
+            refs: Its checkpoints, removed ones by their whole id; all of the session if none is given.
+            dry_run: Only say what would go.
+            clean: False ends it with the rows and the log, which takes no longer than any other change, and no other
+                rights: nobody can load what is forgotten, and its bytes are freed by the next gc.
+
+        Raises:
+            NotFoundError: There is no such session or checkpoint.
+            BackendError: Somebody still reads an older moment of the store; what is forgotten is gone for every
+                reader, and calling it again for anything cleans the files.
+        """
+        check_filters(session=session)
+        from holdfast.store.gc import forget
+
+        now = self._parts.clock()
+        try:
+            report = forget(self._parts.backend, session, refs, now=now, dry_run=dry_run, clean=clean)
+        finally:
+            if not dry_run:
+                # Whatever came of it: what is forgotten does not stay at hand. Not before it is gone, or somebody
+                # might load it once more.
+                self._parts.at_hand.clear()
+        if not dry_run:
+            self._parts.metrics.removed(session, "forget", count=report.checkpoints)
+        return report
+
+    def verify(
+        self,
+        *,
+        quick: bool = False,
+        session: str | None = None,
+        progress: Callable[[str, int], None] | None = None,
+    ) -> VerifyReport:
+        """Check that everything in the store is as it was written, and name each checkpoint that cannot be loaded.
+
+        Damage does not end it: it is in the report. Safe beside running writers.
+
+        Args:
+            quick: Leave out the states: rows, ids, links, heads and logs are checked, and no chunk is read.
+            session: Of this session only.
+            progress: Called now and then with what is being done, and how many of it are done.
+        """
+        check_filters(session=session)
+        from holdfast.store.verifying import verify
+
+        return verify(self._parts.backend, quick=quick, session=session, progress=progress)
+
+    def repair(
+        self, *, dry_run: bool = False, progress: Callable[[str, int], None] | None = None
+    ) -> RepairReport:
+        """Put what is whole of a damaged store in its place, and keep what was there in a file beside it.
+
+        Checkpoints that are whole stay as they are, with their ids and numbers. Those that are not are left out and
+        named; history leads past them. A store that is whole is left alone. Others may have the store open meanwhile;
+        writers wait.
+
+        Args:
+            dry_run: Only say what would be done.
+            progress: Called now and then with what is being done, and how many of it are done.
+
+        Raises:
+            IntegrityError: The first page of the file cannot be read: nothing can be put in its place.
+            UnsupportedError: This kind of store cannot be repaired.
+            BackendError: There is no room for the new store beside the old one, or another writer holds it.
+        """
+        from holdfast.store.repairing import repair
+
+        return repair(self._parts.backend, now=self._parts.clock(), dry_run=dry_run, progress=progress)
+
+    def backup(self, path: str | Path) -> Path:
+        """Write a consistent copy of the whole store to a new file, beside running writers; return its path."""
+        target = Path(path)
+        self._parts.backend.backup(target)
+        return target
 
     def close(self) -> None:
         """Let go of the store and of its leases. Closing twice is fine; using it afterwards is a StateError."""
