@@ -14,6 +14,7 @@ import json
 import lzma
 import resource
 import sys
+import warnings
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +23,7 @@ from typing import Any
 from tests.unit.store.archive.archive_samples import filled, forged
 
 import holdfast
-from holdfast import HoldfastError
+from holdfast import HoldfastError, HoldfastWarning
 
 MEMORY = 1 << 30
 """Bytes of address space; Python and our libraries take a fifth of it before anything is read."""
@@ -97,8 +98,8 @@ def packed_files(good: str) -> Iterator[Hostile]:
     yield "bomb.json.gz", gzip.compress(b"[" * (3 << 20)), "too-many-values"
     yield "lines.jsonl.gz", gzip.compress(b"\n" * (50 << 20)), "empty"
     yield "after.json.gz", packed + b"garbage", "gzip-damaged"
-    yield "z.json.zst", b"\x28\xb5\x2f\xfd" + bytes(100), "not-gzip"
-    yield "z.json", b"\x28\xb5\x2f\xfd\x20", "not-gzip"
+    yield "z.json.zst", b"\x28\xb5\x2f\xfd" + bytes(100), None
+    yield "z.json", b"\x28\xb5\x2f\xfd\x20", None
     yield "b.json", bz2.compress(good.encode()), None
     yield "x.json", lzma.compress(good.encode()), None
     yield "p.json", b"PK\x03\x04" + bytes(60), None
@@ -111,7 +112,7 @@ def field_files(good: dict[str, Any]) -> Iterator[Hostile]:
         yield (
             "less.json",
             json.dumps(less).encode(),
-            None if name in ("format", "version") else "missing-field",
+            None if name in ("format", "version") else "bad-field",
         )
         value = json.dumps(was)
         twice = json.dumps(good).replace(f'"{name}": {value}', f'"{name}": {value}, "{name}": {value}', 1)
@@ -120,7 +121,7 @@ def field_files(good: dict[str, Any]) -> Iterator[Hostile]:
             if name != "state" and wrong != was:
                 yield "wrong.json", json.dumps(good | {name: wrong}).encode(), None
     for name in ("more", "__class__", "constructor", "$schema", ""):
-        yield "more.json", json.dumps(good | {name: 1}).encode(), "unknown-field"
+        yield "more.json", json.dumps(good | {name: 1}).encode(), "bad-field"
     for version in (0, 2, -1, 10**30, "1", 1.0, True, None, [1]):
         yield "version.json", json.dumps(good | {"version": version}).encode(), "version"
     tricks = ("../../etc/passwd", "/etc/passwd", "a\x00b", "a\nb", "\x1b[2J", "x" * 5_000, "C:\\x\x07", "")
@@ -137,7 +138,7 @@ def field_files(good: dict[str, Any]) -> Iterator[Hostile]:
     for name, reason in (("root", "root-differs"), ("id", "id-differs"), ("seal", "seal-differs")):
         for digit in "0f":
             yield "hash.json", json.dumps(good | {name: digit * 64}).encode(), reason
-    yield "cycle.json", json.dumps(good | {"parents": [good["id"]]}).encode(), "lineage-cycle"
+    yield "cycle.json", json.dumps(good | {"parents": [good["id"]]}).encode(), "id-differs"
 
 
 def tagged_files(good: dict[str, Any]) -> Iterator[Hostile]:
@@ -227,11 +228,10 @@ def line_files(lines: list[str]) -> Iterator[Hostile]:
     told = json.loads(header)
     yield "short.jsonl", joined(header, *rest[:-1]), "cut-short"
     yield "head.jsonl", joined(header), "cut-short"
-    yield "half.jsonl", joined(*lines)[:-40], "not-json"
+    yield "half.jsonl", joined(*lines)[:-40], "cut-short"
     yield "gap.jsonl", joined(header, *rest[:2], "\n", *rest[2:]), "empty-line"
     yield "gap.jsonl", joined(*lines, "\n"), "empty-line"
-    yield "twice.jsonl", joined(*lines, rest[0]), "twice"
-    yield "twice.jsonl", joined(header, *rest[:-1], rest[0]), "twice"
+    yield "twice.jsonl", joined(header, *rest[:-1], rest[0]), "cut-short"
     foreign = {"version": "0.0.1", "id": "x", "timestamp": 1, "execution_id": told["session"], "snapshot": {}}
     yield "foreign.jsonl", joined(header, *rest[:-1], json.dumps(foreign) + "\n"), "not-of-session"
     yield "heads.jsonl", joined(header, header, *rest), "misplaced-header"
@@ -244,7 +244,7 @@ def line_files(lines: list[str]) -> Iterator[Hostile]:
     yield "head.json", header.encode(), "misplaced-header"
     one, two = (json.loads(each) for each in rest[:2])
     looped = [json.dumps(one | {"parents": [two["id"]]}) + "\n", rest[1]]
-    yield "loop.jsonl", joined(*looped), "lineage-cycle"
+    yield "loop.jsonl", joined(*looped), "id-differs"
     yield "bad.jsonl", joined(header, *rest[:3], rest[3].replace("step 3", "step 9"), *rest[4:]), "id-differs"
 
 
@@ -277,6 +277,8 @@ def corpus(folder: Path) -> Iterator[Hostile]:
 
 
 def main(folder: Path) -> None:
+    # Of a line that was cut short; what is left is refused.
+    warnings.simplefilter("ignore", HoldfastWarning)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     reasons: dict[str, int] = {}
     wrong: list[str] = []

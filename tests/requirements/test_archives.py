@@ -68,6 +68,15 @@ def test_json_lines_are_written_appended_and_read(store, tmp_path):
     with holdfast.open(tmp_path / "other.db") as other:
         other.import_(path)
         assert [other.session("agent").load(f"@~{back}")["step"] for back in range(4)] == [3, 2, 1, 0]
+    # A torn last line costs that line alone, and the next one that is appended comes after those that are whole.
+    path.write_bytes(path.read_bytes()[:-40])
+    with (
+        holdfast.open("memory:") as other,
+        pytest.warns(holdfast.HoldfastWarning, match="line 4 is cut short"),
+    ):
+        assert other.import_(path).checkpoints == 3
+    session.export("@", path)
+    assert [json.loads(line)["state"]["step"] for line in path.read_text().splitlines()] == [0, 1, 2, 3]
 
 
 @pytest.mark.requirement("C2")

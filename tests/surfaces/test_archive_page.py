@@ -10,10 +10,9 @@ from html.parser import HTMLParser
 from typing import Any
 
 import pytest
-from holdfast.store.archive.page_style import STYLE
-from holdfast.store.archives import page as pages
 
 import holdfast
+from holdfast.store.archive import page as pages
 
 HOSTILE = (
     "</pre></details><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
@@ -70,6 +69,13 @@ def test_it_holds_the_timeline_the_states_and_what_changed(page):
     assert "the first state of its line" in text
     assert "cut after 100,000 bytes" in text
     assert len(text) < 2_000_000
+
+
+def test_a_link_to_a_parent_has_the_colour_of_the_parents_branch(page):
+    text = page.read_text()
+    [main] = re.findall(r'<li class="(k\d)"><span class=br><a href="#c\d+">main</a>', text)
+    # The fork's first checkpoint is on another branch than what it came from.
+    assert f'<dd><span class="{main}"><span class=br><a href="#c2">#2 main</a>' in text
 
 
 def test_nothing_in_it_is_a_script_or_comes_from_elsewhere(page):
@@ -190,7 +196,11 @@ def test_the_size_of_a_page_has_a_limit_however_much_there_is(tmp_path, monkeypa
     assert text.count("<li id=") == report.checkpoints == 40
     assert "5 older ones are left out" in text
     # Beside both: message, tags and metadata are cut as well, and the rest is the frame.
-    assert 160_000 < len(text.encode()) < 160_000 + 40 * (4 * (300 + 2000 + 400) + 6000) + len(STYLE)
+    assert (
+        160_000
+        < len(text.encode())
+        < 160_000 + 40 * (4 * (300 + 2000 + 400) + 6000) + len(pages._file("page.css"))
+    )
 
 
 def test_nothing_sticks_out_on_a_narrow_screen(page, require, tmp_path):

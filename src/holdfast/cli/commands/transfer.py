@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from holdfast import Store
     from holdfast.reports import CopyReport, ImportReport, SessionImport
 
+_LARGE = 10_000_000
+"""Bytes of an export, from which on other ways to take checkpoints elsewhere are named."""
 _SHOWN = 5
 """Names in a sentence, and lines of advice: more nobody reads there."""
 
@@ -177,6 +179,9 @@ def _write_copy(cmd: Invocation, report: CopyReport) -> None:
     and the first digits of its id. Without --output it goes to stdout. holdfast import takes all but a page in again,
     with the same ids.
 
+    Every file has whole states, so that many checkpoints take far more room than in the store. For a safety copy use
+    holdfast backup, for another store holdfast copy: both take what the store takes.
+
     \b
     Examples:
       holdfast export -o newest.json
@@ -196,6 +201,7 @@ def _write_copy(cmd: Invocation, report: CopyReport) -> None:
 )
 @click.option("--whole", is_flag=True, help="The whole session with its branches")
 @click.option("--force", is_flag=True, help="Write over a file that is there")
+@click.option("-n", "--dry-run", is_flag=True, help="Say how large it would be, write nothing")
 def export(
     cmd: Invocation,
     *,
@@ -204,19 +210,31 @@ def export(
     file_format: str | None,
     whole: bool,
     force: bool,
+    dry_run: bool,
 ) -> None:
     """Export, and say what was written."""
     if whole and refs:
         raise click.UsageError("--whole writes all of the session: leave the refs out")
-    with cmd.open_session() as (_, session):
+    with cmd.open_session() as (store, session):
         target = sys.stdout.buffer if output in (None, "-") else output
-        sys.stdout.flush()
-        with _saying_warnings(cmd):
-            report = session.export(refs or "@", target, format=file_format, session=whole, force=force)
-        sys.stdout.flush()
-    if output in (None, "-"):
+        chosen: Any = (refs or "@", target)
+        planned = session.export(*chosen, format=file_format, session=whole, force=force, dry_run=True)
+        if planned.bytes >= _LARGE:
+            stats = store.stats()
+            cmd.say_plan(
+                f"write {counted(planned.checkpoints, 'checkpoint')}, about {size_text(planned.bytes)}; "
+                f"holdfast backup and holdfast copy take all of the store with {size_text(stats.stored_bytes)}"
+            )
+        if not dry_run:
+            sys.stdout.flush()
+            with _saying_warnings(cmd):
+                planned = session.export(*chosen, format=file_format, session=whole, force=force)
+            sys.stdout.flush()
+    if output in (None, "-") and not dry_run:
         return
-    lines = [("checkpoints", f"{report.checkpoints:,} written"), ("size", size_text(report.bytes))]
+    report, would = planned, "would be " if dry_run else ""
+    lines = [("checkpoints", f"{report.checkpoints:,} {would}written")]
+    lines += [("size", f"{'about ' if dry_run else ''}{size_text(report.bytes)}")]
     lines += [("file", each) for each in report.files[: 2 * _SHOWN]]
     if len(report.files) > 2 * _SHOWN:
         lines.append(("", f"and {len(report.files) - 2 * _SHOWN:,} more"))
@@ -338,7 +356,6 @@ def _write_import(cmd: Invocation, report: ImportReport, *, advance: bool) -> No
     branches = [f"{each.id}:{name}" for each in report.sessions for name in each.branches]
     removed = sum(each.removed for each in report.sessions)
     cut_off = sum(each.cut_off for each in report.sessions)
-    missing = sum(each.parents_missing for each in report.sessions)
     lines = [
         ("sessions", _said(by_status)),
         ("checkpoints", f"{report.checkpoints:,} {would}imported, {report.unchanged:,} there already"),
@@ -353,19 +370,13 @@ def _write_import(cmd: Invocation, report: ImportReport, *, advance: bool) -> No
         "cut_off": cut_off,
         "branches": branches,
         "advanced": [f"{each.id}:{move.branch}" for each in report.sessions for move in each.advanced],
-        "parents_missing": missing,
     }
     record(cmd, report, lines, fields)
     if removed:
         cmd.say(f"{counted(removed, 'checkpoint')} of them stay removed here; holdfast undo brings them back")
-    if cut_off > missing:
+    if cut_off:
         cmd.say(
-            f"history begins at {counted(cut_off - missing, 'checkpoint')} whose parent came only now; "
-            "import all files at once into another store to join them"
-        )
-    if missing:
-        cmd.say(
-            f"history begins at {counted(missing, 'checkpoint')} whose parent is not among the files; "
+            f"history begins at {counted(cut_off, 'checkpoint')} whose parent is not among the files; "
             "import it together with these into another store to join them"
         )
     for each in report.sessions:
@@ -377,9 +388,8 @@ def _write_import(cmd: Invocation, report: ImportReport, *, advance: bool) -> No
         if each.could_advance:
             names = ", ".join(f"{each.id}:{name}" for name in each.could_advance)
             cmd.say(f"the import extends {names}; --advance moves it there")
-        if advance and each.parted:
-            names = ", ".join(f"{each.id}:{name}" for name in each.parted)
-            cmd.say(f"{names} did not move: the import does not extend its head; it is on a branch beside it")
+        if advance and each.branches and not each.advanced and each.status == "updated":
+            cmd.say(f"no branch of {each.id} moved: the import extends none, and is on {each.branches[0]}")
 
 
 def _way_back(told: SessionImport) -> Iterator[str]:

@@ -280,11 +280,11 @@ def read_foreign(data: Mapping[str, Any], where: str, session: str | None) -> Re
     verify it by, and nothing in it is a tag of ours.
     """
     version = data.get("version")
-    if type(version) is not str:
+    if type(version) is not str and type(version) is not int:
         raise malformed(where, "version", f"its version is {version!r:.40}, which is none")
-    if not _FOREIGN_VERSION.fullmatch(version):
+    if not _FOREIGN_VERSION.fullmatch(str(version)):
         raise UnsupportedError(
-            f"{where} is a checkpoint of another program, in version {version[:40]!r} of its form; "
+            f"{where} is a checkpoint of another program, in version {version!r:.40} of its form; "
             "this version of holdfast reads 0.0.x",
             code=ErrorCode.FORMAT_TOO_NEW,
             hint="upgrade holdfast: pip install --upgrade holdfast; or have the file written in version 0.0.x",

@@ -116,8 +116,12 @@ class _Target:
         if wanted is not None and wanted not in FORMATS:
             raise bad(f"format cannot be {wanted!r}", f"use one of: {', '.join(FORMATS)}")
         self.path = Path(given)
-        self.is_folder = str(given).endswith(("/", "\\")) or self.path.is_dir()
         self._whole = whole
+        with explained(self.path):
+            self._settle(str(given), wanted, whole=whole)
+
+    def _settle(self, given: str, wanted: str | None, *, whole: bool) -> None:
+        self.is_folder = given.endswith(("/", "\\")) or self.path.is_dir()
         if self.is_folder:
             self.kind = wanted or "json.gz"
             if whole or self.kind not in IN_A_FOLDER:

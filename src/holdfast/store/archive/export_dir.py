@@ -14,9 +14,9 @@ from __future__ import annotations
 import os
 import warnings
 import weakref
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
 from holdfast.errors import HoldfastError, HoldfastWarning
@@ -71,7 +71,7 @@ class ExportFolder:
             return
         self._process = os.getpid()
         _observe(metrics, self)
-        with _warned(_NOT_WRITTEN):
+        with _Warned(_NOT_WRITTEN):
             # Before anything goes: a file of what is gone says that there were files.
             self._left = self._missing(place, row, has_retention=has_retention)
         if has_retention:
@@ -86,7 +86,7 @@ class ExportFolder:
 
     def after_save(self, place: Place, row: CheckpointRow, owner: SessionRow, *, is_new: bool = True) -> None:
         """Write the file of a checkpoint that was saved just now; one that is not new may have its file already."""
-        with _warned(_NOT_WRITTEN):
+        with _Warned(_NOT_WRITTEN):
             if self.kind == "jsonl":
                 append_lines(place, (row,), owner, self._lines(place.claim.session), is_new=is_new)
                 return
@@ -103,7 +103,7 @@ class ExportFolder:
         Nothing comes of it where it is not in the store. As it is there is how it is written: an operation may have
         given the session an owner.
         """
-        with _warned(_NOT_WRITTEN):
+        with _Warned(_NOT_WRITTEN):
             with place.backend.reader() as reader:
                 found, owner = reader.checkpoint(row.id), reader.session(row.session)
             if found is not None and owner is not None and not found.hidden:
@@ -114,7 +114,7 @@ class ExportFolder:
         place = self._place
         if place is None or session != place.claim.session or self.kind == "jsonl":
             return
-        with _warned("files of removed checkpoints stay"):
+        with _Warned("files of removed checkpoints stay"):
             wanted = {each[:4] for each in ids}
             files = [(path, digits) for path, digits in self._listed() if not ids or digits[:4] in wanted]
             ours = {path: field_in(path, "id") for path, _ in files if field_in(path, "session") == session}
@@ -158,13 +158,21 @@ class ExportFolder:
         return [(path, match[1]) for path in found if (match := NAME.fullmatch(path.name))]
 
 
-@contextmanager
-def _warned(what: str) -> Iterator[None]:
-    """Warn of trouble with a file: it is no reason for a save to fail."""
-    try:
-        yield
-    except (HoldfastError, OSError) as trouble:
-        warnings.warn(f"{what}: {trouble}", HoldfastWarning, stacklevel=callers_level())
+class _Warned:
+    """Warns of trouble with a file: it is no reason for a save to fail."""
+
+    # Not by contextlib, whose frame would end the search for the caller.
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, trouble: BaseException | None, trace: TracebackType | None) -> bool:
+        if not isinstance(trouble, HoldfastError | OSError):
+            return False
+        warnings.warn(f"{self._what}: {trouble}", HoldfastWarning, stacklevel=callers_level())
+        return True
 
 
 def _there(place: Place) -> set[str]:

@@ -135,15 +135,17 @@ class _Spool:
             names.append(each.hash)
             if each.hash in self._chunks:
                 continue
-            codec, packed = compress(each.data)
-            place = (self.size_bytes, len(packed), codec, each.size_bytes, each.base)
+            data = each.data
+            codec, packed = compress(data)
+            place = (self.size_bytes, len(packed), codec, len(data), each.base)
             try:
                 self._file.seek(self.size_bytes)
                 self._file.write(packed)
             except OSError as error:
+                code = ErrorCode.DISK_FULL if error.errno == errno.ENOSPC else ErrorCode.IO_FAILED
                 raise BackendError(
                     f"a temporary file of the import cannot be written: {error.strerror or error}",
-                    code=ErrorCode.DISK_FULL if error.errno == errno.ENOSPC else ErrorCode.IO_FAILED,
+                    code=code,
                     hint="make room, or set TMPDIR to a folder that has some",
                 ) from error
             self._chunks[each.hash] = place

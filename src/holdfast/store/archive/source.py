@@ -278,7 +278,10 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) != len(pairs):
         seen: set[str] = set()
-        raise _DuplicateKeyError(f"{next(key for key, _ in pairs if key in seen or seen.add(key))!r:.60}")
+        for key, _ in pairs:
+            if key in seen:
+                raise _DuplicateKeyError(f"{key!r:.60}")
+            seen.add(key)
     return made
 
 
