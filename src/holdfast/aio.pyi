@@ -30,7 +30,7 @@ from holdfast.storage.leases import Fence
 from holdfast.storage.ports import Backend
 from holdfast.storage.records import StoreStats
 from holdfast.storage.tables import RowChange, Table
-from holdfast.store.archives.limits import ArchiveLimits
+from holdfast.store.archive.envelope import ArchiveLimits
 from holdfast.store.document import TrackedDocument
 from holdfast.store.figures import MetricsSnapshot
 from holdfast.store.lease import OnLost
@@ -232,6 +232,7 @@ class AsyncSession:
         format: str | None = ...,
         session: bool = ...,
         force: bool = ...,
+        dry_run: bool = ...,
     ) -> ExportReport: ...
 
 class AsyncStore:
@@ -249,37 +250,6 @@ class AsyncStore:
     def _around(cls, inner: Store) -> Self: ...
     async def __aenter__(self) -> Self: ...
     async def __aexit__(self, *error: object) -> None: ...
-    async def import_(
-        self,
-        path: str | Path | BinaryIO,
-        *,
-        session: str | None = ...,
-        limits: ArchiveLimits | None = ...,
-        advance: bool = ...,
-        dry_run: bool = ...,
-        progress: Callable[[str, int], None] | None = ...,
-    ) -> ImportReport: ...
-    async def gc(
-        self,
-        *,
-        keep_days: float = ...,
-        dry_run: bool = ...,
-        progress: Callable[[str, int], None] | None = ...,
-    ) -> GcReport: ...
-    async def forget(
-        self, session: str, *refs: Ref, dry_run: bool = ..., clean: bool = ...
-    ) -> ForgetReport: ...
-    async def verify(
-        self,
-        *,
-        quick: bool = ...,
-        session: str | None = ...,
-        progress: Callable[[str, int], None] | None = ...,
-    ) -> VerifyReport: ...
-    async def repair(
-        self, *, dry_run: bool = ..., progress: Callable[[str, int], None] | None = ...
-    ) -> RepairReport: ...
-    async def backup(self, path: str | Path) -> Path: ...
     @staticmethod
     def of(session: AsyncSession) -> AsyncStore: ...
     @property
@@ -364,6 +334,37 @@ class AsyncStore:
         dry_run: bool = ...,
         progress: Callable[[str, int], None] | None = ...,
     ) -> CopyReport: ...
+    async def import_(
+        self,
+        path: str | Path | BinaryIO,
+        *,
+        session: str | None = ...,
+        limits: ArchiveLimits | None = ...,
+        advance: bool = ...,
+        dry_run: bool = ...,
+        progress: Callable[[str, int], None] | None = ...,
+    ) -> ImportReport: ...
+    async def gc(
+        self,
+        *,
+        keep_days: float = ...,
+        dry_run: bool = ...,
+        progress: Callable[[str, int], None] | None = ...,
+    ) -> GcReport: ...
+    async def forget(
+        self, session: str, *refs: Ref, dry_run: bool = ..., clean: bool = ...
+    ) -> ForgetReport: ...
+    async def verify(
+        self,
+        *,
+        quick: bool = ...,
+        session: str | None = ...,
+        progress: Callable[[str, int], None] | None = ...,
+    ) -> VerifyReport: ...
+    async def repair(
+        self, *, dry_run: bool = ..., progress: Callable[[str, int], None] | None = ...
+    ) -> RepairReport: ...
+    async def backup(self, path: str | Path) -> Path: ...
     async def close(self) -> None: ...
 
 def aopen(

@@ -253,9 +253,7 @@ def _states(
     """Yield each row with what is stored of its state: no class is asked for, and none is needed."""
     rows = tuple(rows)
     checkpoints = (Checkpoint(row, owner) for row in rows)
-    return zip(
-        rows, EachState(place.backend, TypeRegistry(), checkpoints, ChunksAtHand()), strict=False
-    )
+    return zip(rows, EachState(place.backend, TypeRegistry(), checkpoints, ChunksAtHand()), strict=False)
 
 
 def _text(place: Place, chosen: _Chosen, *, one_line: bool) -> Iterator[str]:
