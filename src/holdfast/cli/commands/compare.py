@@ -17,11 +17,12 @@ from holdfast.cli.app import command
 from holdfast.cli.completion import RefArgument, complete_session
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.missing_part import explaining
-from holdfast.cli.output import Column, data, document, rows
+from holdfast.cli.output import Column, counted, data, document, rows
 from holdfast.cli.paging import paging
 from holdfast.cli.pretty import NO_VALUE, Limits, json_line, tagged_json
 from holdfast.cli.terminal import ellipsis_for, escape_controls, paint, terminal_width
 from holdfast.errors import ErrorCode, HoldfastError, InvalidInputError
+from holdfast.integrations.langgraph.rows import values_first
 from holdfast.reports.text import json_form
 
 if TYPE_CHECKING:
@@ -92,6 +93,9 @@ class _Sides(NamedTuple):
 @click.option("--words", is_flag=True, help="Changed words in one line instead of two lines")
 @click.option("--full", is_flag=True, help="Cut no value short, however long")
 @click.option(
+    "--internals", is_flag=True, help="Of a graph also what LangGraph keeps for itself, as in --json"
+)
+@click.option(
     "--exit-code", is_flag=True, help="End with 1 where there is a difference, with 0 where there is none"
 )
 @click.option(
@@ -106,6 +110,7 @@ def diff(  # noqa: PLR0913 - one for each option
     path: str | None,
     stat: bool,
     patch: bool,
+    internals: bool,
     exit_code: bool,
     from_session: str | None,
     to_session: str | None,
@@ -126,14 +131,15 @@ def diff(  # noqa: PLR0913 - one for each option
         old, new = (session.checkpoint(ref) for session, ref in zip(sessions, (a, b), strict=True))
         with explaining(sessions[1], new):
             found = store.diff(old, new, path=path, whole=patch or layout["full"])
-        sides = _Sides(old, new, path, found)
+        everything = internals or patch or cmd.json or path is not None
+        sides = _Sides(old, new, path, found if everything else _values_first(cmd, found, new))
         # While the store is open: parts of long values are read when they are shown.
         if patch:
             data("".join(tagged_json([each.described() for each in found.operations()])))
         elif cmd.json:
             document(_document(sides, stat=stat))
         elif stat:
-            rows(cmd, found.stat().parts, _STAT)
+            rows(cmd, sides.diff.stat().parts, _STAT)
             if not found:
                 cmd.say(escape_controls(sides.equal))
         elif drawn or (cmd.for_people() and cmd.fields is None and cmd.format is None):
@@ -144,8 +150,16 @@ def diff(  # noqa: PLR0913 - one for each option
             if not said:
                 _draw(cmd, sides, layout)
         else:
-            rows(cmd, found, _CHANGES)
-    return int(exit_code and bool(sides.diff))
+            rows(cmd, sides.diff, _CHANGES)
+    return int(exit_code and bool(found))
+
+
+def _values_first(cmd: Invocation, found: Diff, new: Checkpoint) -> Diff:
+    shown = values_first(found, new.key)
+    hidden = len(found.changes) - len(shown.changes)
+    if hidden and cmd.for_people():
+        cmd.say(f"{counted(hidden, 'change')} of LangGraph's own left out: --internals shows all")
+    return shown
 
 
 def _as_run(sessions: tuple[Session, Session], old: Checkpoint, new: Checkpoint) -> str | None:

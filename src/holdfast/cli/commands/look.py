@@ -42,6 +42,7 @@ from holdfast.cli.terminal import (
     text_width,
 )
 from holdfast.errors import ErrorCode, HoldfastError, IntegrityError, InvalidInputError, NotFoundError
+from holdfast.integrations.langgraph.rows import folded
 from holdfast.settings.near import close_names, did_you_mean
 
 if TYPE_CHECKING:
@@ -100,6 +101,9 @@ def pages(store: Store, session: str | None, **filters: Any) -> Iterator[Checkpo
 @click.option("--project", metavar="NAME", help="Of sessions of this project")
 @click.option("--all-sessions", is_flag=True, help="Of every session, not only the current one")
 @click.option("--sessions", is_flag=True, help="The sessions themselves, oldest first")
+@click.option(
+    "--all", "everything", is_flag=True, help="Pending writes of a graph as rows of their own, as in --json"
+)
 @LIMIT
 def list_(
     cmd: Invocation,
@@ -107,6 +111,7 @@ def list_(
     ref: str | None,
     all_sessions: bool,
     sessions: bool,
+    everything: bool,
     limit: int | None,
     **filters: Any,
 ) -> None:
@@ -127,6 +132,8 @@ def list_(
     session = None if all_sessions else cmd.session
     with cmd.open() as store:
         found = _matching(store, cmd, session, filters, ref)
+        if not filters and not everything and not cmd.json:
+            found = folded(found)
         first = next(found, None)
         if first is None:
             _explain_nothing(store, cmd, asked, ref, session)

@@ -31,11 +31,12 @@ from langgraph.checkpoint.base import (
     get_checkpoint_metadata,
     writes_sort_key,
 )
+from langgraph.checkpoint.serde.types import TASKS
 
 from holdfast import Checkpoint as Saved
 from holdfast import ErrorCode, InvalidInputError, UnsupportedError
 from holdfast.integrations.langgraph import keys
-from holdfast.integrations.langgraph.summary import checkpoint_message
+from holdfast.integrations.langgraph.summary import checkpoint_message, checkpoint_status
 from holdfast.record import Record
 
 IN_STATE = "__in_state__"
@@ -44,6 +45,9 @@ JSON itself. LangGraph keeps no name with such a beginning."""
 
 _OWN = ("parent", "metadata", "checkpoint_ns")
 """What a state has beside the entries of a checkpoint."""
+
+_SENDS_IN_VALUES = 4
+"""The format of checkpoints from which on what was sent to nodes is among the values."""
 
 _DEEPEST = 32
 _LONGEST_TEXT = 32_768
@@ -61,6 +65,7 @@ class Entry(Record):
     state: dict[str, Any]
     metadata: dict[str, Any]
     message: str
+    status: str
     trigger: str
     step: int | None
     created_at: datetime | None = None
@@ -100,6 +105,7 @@ def entry_of(
         state=state,
         metadata=plain,
         message=checkpoint_message(source, step, checkpoint),
+        status=checkpoint_status(source, checkpoint),
         trigger="fork" if source == "fork" else f"auto:{source}",
         step=step if type(step) is int and 0 <= step < 2**63 else None,
     )
@@ -197,6 +203,12 @@ def _at(metadata: Mapping[str, Any], path: str) -> Any:
     return found
 
 
+def awaits_sends(state: Mapping[str, Any]) -> bool:
+    """Whether it is of a format in which what was sent to nodes stood among the writes of its parent."""
+    version = state.get("v")
+    return isinstance(version, int) and version < _SENDS_IN_VALUES and state["parent"] is not None
+
+
 def tuple_of(
     saved: Saved,
     key: keys.Key,
@@ -204,8 +216,18 @@ def tuple_of(
     writes: Sequence[Mapping[str, Any]],
     *,
     config: RunnableConfig | None = None,
+    sent: Sequence[Mapping[str, Any]] = (),
 ) -> CheckpointTuple:
-    """A checkpoint as LangGraph wants it back; with `config` as the config that asked for it."""
+    """A checkpoint as LangGraph wants it back.
+
+    Args:
+        saved: Its record.
+        key: Where it is.
+        state: Its state.
+        writes: The calls of `put_writes` on it.
+        config: The config that asked for it.
+        sent: Those on its parent, where it `awaits_sends`: PostgresSaver moves them in the same way.
+    """
     namespace = key.namespace if key.namespace is not None else state["checkpoint_ns"]
     parent = state["parent"]
     if saved.skipped:
@@ -213,6 +235,11 @@ def tuple_of(
         parent = None
     checkpoint = {name: value for name, value in state.items() if name not in _OWN}
     checkpoint["id"] = key.checkpoint_id
+    sends = [value for _, channel, value in gathered(sent) if channel == TASKS]
+    if sends:
+        versions = checkpoint["channel_versions"]
+        checkpoint["channel_values"] = {**checkpoint["channel_values"], TASKS: sends}
+        checkpoint["channel_versions"] = {**versions, TASKS: max(versions.values(), default=1)}
     return CheckpointTuple(
         config=config or config_for(saved.session, namespace, key.checkpoint_id),
         checkpoint=cast("Checkpoint", checkpoint),

@@ -178,8 +178,7 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
         if found is None:
             return None
         group, state, writes = found
-        named = config if checkpoint_id else None
-        return checkpoints.tuple_of(group.checkpoint, group.key, state, writes, config=named)
+        return self._tuple(group, state, writes, config=config if checkpoint_id else None)
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """See `get_tuple`."""
@@ -205,7 +204,7 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
         if not wanted:
             found = islice(found, limit)
         for group, state, writes in loaded(self._store, found):
-            made = checkpoints.tuple_of(group.checkpoint, group.key, state, writes)
+            made = self._tuple(group, state, writes)
             if not checkpoints.matches(made.metadata, wanted):
                 continue
             yield made
@@ -271,6 +270,23 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
     ) -> set[str]:
         """See `get_delta_channel_keepset`."""
         return await workers.run(partial(self.get_delta_channel_keepset, config=config, channels=channels))
+
+    def _tuple(
+        self,
+        group: Group,
+        state: Any,
+        writes: builtins.list[Any],
+        *,
+        config: RunnableConfig | None = None,
+    ) -> CheckpointTuple:
+        sent: builtins.list[Any] = []
+        if checkpoints.awaits_sends(state):
+            place = group.key.owner.rpartition(" ")[0]
+            parent = reader.one(
+                self._store.session(group.checkpoint.session), f"{place} {keys.escaped(state['parent'])}"
+            )
+            sent = next((calls for _, _, calls in loaded(self._store, [parent])), []) if parent else []
+        return checkpoints.tuple_of(group.checkpoint, group.key, state, writes, config=config, sent=sent)
 
     def _chosen(self, config: RunnableConfig) -> tuple[Group, Any, builtins.list[Any]] | None:
         """The checkpoint that is named, or the latest, with its state and those of its writes."""

@@ -14,6 +14,8 @@ from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME, SCHEDULED
 _START: Final = "__start__"
 _TO_NODE: Final = "branch:to:"
 """What the channel begins with that wakes a node; the rest is the node's name."""
+_JOIN: Final = "join:"
+"""What the channel begins with that waits for several nodes: join:one+other:node."""
 _PULL: Final = "~__pregel_pull, "
 """What the path of a task begins with that is a node of the graph; the rest is the node's name."""
 
@@ -22,6 +24,7 @@ _WORDS: Final = {INTERRUPT: "interrupt", RESUME: "resume", SCHEDULED: "scheduled
 _MOST_NAMES: Final = 4
 _LONGEST_NAME: Final = 40
 _LONGEST: Final = 100
+_LONGEST_TEXT: Final = 60
 _TASK_DIGITS: Final = 8
 
 
@@ -30,6 +33,7 @@ def checkpoint_message(source: str, step: Any, checkpoint: Mapping[str, Any]) ->
     values = checkpoint.get("channel_values")
     values = values if isinstance(values, Mapping) else {}
     changed, following = _sorted_out(_updated(checkpoint, values))
+    following += [str(name).rpartition(":")[2] for name, value in values.items() if _is_joined(name, value)]
     if _START in values and isinstance(values[_START], Mapping):
         changed += [name for name in values[_START] if isinstance(name, str)]
     if TASKS in values and isinstance(values[TASKS], Sequence):
@@ -37,7 +41,52 @@ def checkpoint_message(source: str, step: Any, checkpoint: Mapping[str, Any]) ->
     said = _joined(changed, following)
     if not said:
         return _one_line(source, _LONGEST) + (f", step {step}" if type(step) is int else "")
-    return said if source == "loop" else f"{_one_line(source, _LONGEST_NAME)}: {said}"
+    if source != "loop":
+        said = f"{_one_line(source, _LONGEST_NAME)}: {said}"
+    given = values.get(_START)
+    spoken = _last_message(changed, {**given, **values} if isinstance(given, Mapping) else values)
+    return f"{spoken} ({said})" if spoken else said
+
+
+def checkpoint_status(source: str, checkpoint: Mapping[str, Any]) -> str:
+    """Whether the graph has ended with this checkpoint, or goes on."""
+    values = checkpoint.get("channel_values")
+    if source != "loop" or not isinstance(values, Mapping):
+        return "running"
+    # What wakes the nodes of the next step: their own channel, what was sent to them, or all that they wait for.
+    goes_on = any(
+        str(name).startswith((_TO_NODE, _START)) or name == TASKS or _is_joined(name, value)
+        for name, value in values.items()
+    )
+    return "running" if goes_on else "completed"
+
+
+def _is_joined(name: Any, value: Any) -> bool:
+    """Whether all nodes that an edge joins have come."""
+    if not isinstance(name, str) or not name.startswith(_JOIN):
+        return False
+    return isinstance(value, (set, frozenset, list)) and set(value) == set(
+        name.removeprefix(_JOIN).rpartition(":")[0].split("+")
+    )
+
+
+def _last_message(changed: Iterable[str], values: Mapping[str, Any]) -> str:
+    """Who said what last, in a channel of messages that changed."""
+    for name in changed:
+        channel = values.get(name)
+        last = channel[-1] if isinstance(channel, list) and channel else channel
+        who, content = getattr(last, "type", None), getattr(last, "content", None)
+        if not isinstance(who, str) or content is None:
+            continue
+        parts = content if isinstance(content, list) else [content]
+        texts = [each.get("text", "") if isinstance(each, Mapping) else each for each in parts]
+        text = " ".join(each for each in texts if isinstance(each, str) and each.strip())
+        calls = getattr(last, "tool_calls", None)
+        if not text and isinstance(calls, list):
+            text = "calls " + _listed(str(each["name"]) for each in calls if "name" in each) if calls else ""
+        if text:
+            return f"{_one_line(who, _LONGEST_NAME)}: {_one_line(text, _LONGEST_TEXT)}"
+    return ""
 
 
 def writes_message(call: Mapping[str, Any]) -> str:
@@ -85,7 +134,7 @@ def _sorted_out(channels: Iterable[str]) -> tuple[list[str], list[str]]:
     for name in channels:
         if name.startswith(_TO_NODE):
             following.append(name.removeprefix(_TO_NODE))
-        elif not name.startswith("__"):
+        elif not name.startswith(("__", _JOIN)):
             changed.append(name)
     return changed, following
 

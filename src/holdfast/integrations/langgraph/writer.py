@@ -119,6 +119,7 @@ class Line:
             encoded,
             entry.message,
             step=entry.step,
+            status=entry.status,
             trigger=entry.trigger,
             metadata=entry.metadata,
             key=entry.key,
