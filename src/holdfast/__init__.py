@@ -93,8 +93,8 @@ if TYPE_CHECKING:
     from holdfast.store import open_store as open  # noqa: A004 - the name is part of the contract
     from holdfast.store.archive.envelope import ArchiveLimits
     from holdfast.store.document import Document
-    from holdfast.store.figures import HistogramSnapshot, MetricsSnapshot
     from holdfast.store.lease import HeldLease
+    from holdfast.store.metrics import MetricsSnapshot
     from holdfast.store.migrating import migrate
     from holdfast.store.search.bisect import Skip
     from holdfast.store.search.line import Findings
@@ -143,7 +143,6 @@ __all__ = [
     "GcReport",
     "GrepMatch",
     "HeldLease",
-    "HistogramSnapshot",
     "HoldfastError",
     "HoldfastWarning",
     "ImportReport",
@@ -295,8 +294,7 @@ _HOMES = {
     "EventBus": "holdfast.recording.bus:EventBus",
     "EventStream": "holdfast.recording.bus:EventStream",
     "Subscription": "holdfast.recording.bus:Subscription",
-    "HistogramSnapshot": "holdfast.store.figures:HistogramSnapshot",
-    "MetricsSnapshot": "holdfast.store.figures:MetricsSnapshot",
+    "MetricsSnapshot": "holdfast.store.metrics:MetricsSnapshot",
     "RowChange": "holdfast.storage.tables:RowChange",
     "Table": "holdfast.storage.tables:Table",
     "Session": "holdfast.store:Session",

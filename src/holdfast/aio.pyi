@@ -32,8 +32,8 @@ from holdfast.storage.records import StoreStats
 from holdfast.storage.tables import RowChange, Table
 from holdfast.store.archive.envelope import ArchiveLimits
 from holdfast.store.document import TrackedDocument
-from holdfast.store.figures import MetricsSnapshot
 from holdfast.store.lease import OnLost
+from holdfast.store.metrics import MetricsSnapshot
 from holdfast.store.place import OnConflict, Ref, Unset
 from holdfast.store.session import Session
 from holdfast.store.sql import SqlResult

@@ -1,4 +1,4 @@
-"""Rehearsals: a store that reads from the real one and writes nowhere.
+"""Rehearsals: a backend that reads from the real one and writes nowhere.
 
 An operation that runs on it is checked and worked out as the real one would be, with the same errors and the same
 answer, and leaves no trace: a dry run needs no second account of what each operation does. Each operation is tried
@@ -7,122 +7,51 @@ alone: the next one sees the store as it is, without the one before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
-from pathlib import Path
-from typing import NoReturn
+from typing import Any, Final
 
 from holdfast.errors import ErrorCode, UnsupportedError
-from holdfast.storage.copy_rows import Adoption
-from holdfast.storage.inspection import Rebuilt
-from holdfast.storage.leases import Fence, Holder, Lease
-from holdfast.storage.ports import Backend, Collection, Inspection, Reader
+from holdfast.storage.ports import Backend
 from holdfast.storage.records import Batch, Receipt
-from holdfast.storage.tables import RowChange
+
+_READS: Final = frozenset({"url", "reader", "turn", "lease", "inspect", "wait_for_checkpoint"})
 
 
 class Rehearsal:
-    """Reads from a backend, and forgets what is written."""
+    """Reads from a backend, and forgets what is written. What does nothing but write is refused."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
 
-    @property
-    def url(self) -> str:
-        """See `Backend.url`."""
-        return self._backend.url
-
-    def reader(self) -> AbstractContextManager[Reader]:
-        """See `Backend.reader`."""
-        return self._backend.reader()
-
     def commit(self, batch: Batch) -> Receipt:
-        """See `Backend.commit`; the receipt is what the real one would give, as far as that can be known."""
+        """The receipt that the real one would give, as far as that can be known."""
         # The plan was made from what is there a moment ago: whether it still holds is for the real one to find out.
-        with self.reader() as reader:
+        with self._backend.reader() as reader:
             session = reader.session(batch.claim.session)
         last = session.last_seq if session else 0
-        rows = (
-            row._replace(seq=last + n, stored_at=batch.at) for n, row in enumerate(batch.checkpoints, start=1)
+        rows = batch.checkpoints
+        return Receipt(
+            tuple(row._replace(seq=last + n, stored_at=batch.at) for n, row in enumerate(rows, start=1))
         )
-        return Receipt(tuple(rows))
 
-    def write_rows(self, changes: Sequence[RowChange], fence: Fence | None = None) -> None:
-        """Nothing: rows without a checkpoint are written by nobody who only tries."""
+    def write_rows(self, *_given: Any) -> None:
+        """Nothing: who only tries writes no rows."""
 
-    def adopt(self, batch: Adoption) -> None:
-        """Refused."""
-        del batch
-        _refuse()
-
-    def turn(self, session: str) -> AbstractContextManager[object]:
-        """See `Backend.turn`."""
-        return self._backend.turn(session)
-
-    def claim(self, name: str, holder: Holder, seconds: float, *, at: int, ticks: int) -> Lease:
-        """Refused."""
-        del name, holder, seconds, at, ticks
-        _refuse()
-
-    def renew(self, lease: Lease, seconds: float, *, at: int, ticks: int) -> Lease:
-        """Refused."""
-        del lease, seconds, at, ticks
-        _refuse()
-
-    def release(self, lease: Lease) -> None:
-        """Refused."""
-        del lease
-        _refuse()
-
-    def lease(self, name: str) -> Lease | None:
-        """See `Backend.lease`."""
-        return self._backend.lease(name)
-
-    def inspect(self) -> AbstractContextManager[Inspection]:
-        """See `Backend.inspect`."""
-        return self._backend.inspect()
-
-    def wait_for_checkpoint(self, after: int, timeout: float) -> int:
-        """See `Backend.wait_for_checkpoint`."""
-        return self._backend.wait_for_checkpoint(after, timeout)
-
-    def collection(
-        self,
-        *,
-        dry_run: bool = False,
-        stale_after: float | None = None,  # noqa: ARG002 - the port's
-    ) -> AbstractContextManager[Collection]:
+    def collection(self, *, dry_run: bool = False, **_given: Any) -> Any:
         """See `Backend.collection`; without `dry_run` it is refused."""
-        if not dry_run:
-            _refuse()
-        return self._backend.collection(dry_run=True)
-
-    def erase_session(self, session: str) -> None:
-        """Refused."""
-        del session
-        _refuse()
+        return self._backend.collection(dry_run=True) if dry_run else _refuse()
 
     def scrub(self, *, dry_run: bool = False) -> None:
         """See `Backend.scrub`; without `dry_run` it is refused."""
-        if not dry_run:
-            _refuse()
-        self._backend.scrub(dry_run=True)
-
-    def rebuild(self, plan: Callable[[Inspection], Rebuilt | None]) -> str | None:
-        """Refused."""
-        del plan
-        _refuse()
-
-    def backup(self, target: Path) -> None:
-        """Refused."""
-        del target
-        _refuse()
+        (self._backend.scrub if dry_run else _refuse)(dry_run=True)
 
     def close(self) -> None:
         """Nothing: the backend belongs to the real store."""
 
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._backend, name) if name in _READS else _refuse
 
-def _refuse() -> NoReturn:
+
+def _refuse(*_given: Any, **_more: Any) -> Any:
     raise UnsupportedError(
         "a rehearsal writes nothing, and this is nothing but writing",
         code=ErrorCode.NOT_SUPPORTED,

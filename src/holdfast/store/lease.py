@@ -2,15 +2,17 @@
 
 The thread renews at a third of the time. An error of the store is no loss: it tries again until the time is over. When
 the store says that somebody else has the lease, or when the time is over, it is lost, for good. The time is counted
-here, from before the last renewal that came through, by the machine's clock that nobody sets. A second thread looks at
-it, because a renewal may hang for longer than the lease lasts. The threads hold no reference to the object: one that
-nobody has any more is not renewed, and its lease runs out.
+here, from before the last renewal that came through, by the machine's clock that nobody sets: `lost` is right even
+while a renewal hangs. The thread holds no reference to the object: one that nobody has any more is not renewed, and its
+lease runs out.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
@@ -75,17 +77,13 @@ class HeldLease:
         self._reason: ConflictError | None = None
         self._released = False
         self._wake = threading.Event()
-        for work, pause in (
-            (_renew_until_it_ends, self._until_renewal()),
-            (_watch_until_it_ends, self._seconds_left()),
-        ):
-            threading.Thread(
-                target=work,
-                args=(weakref.ref(self), self._wake, pause),
-                name=f"holdfast lease {name}",
-                # A program that ends without giving it up is not kept from ending: its lease can be taken over then.
-                daemon=True,
-            ).start()
+        threading.Thread(
+            target=_renew_until_it_ends,
+            args=(weakref.ref(self), self._wake, self._until_renewal()),
+            name=f"holdfast lease {name}",
+            # A program that ends without giving it up is not kept from ending: its lease can be taken over then.
+            daemon=True,
+        ).start()
 
     @property
     def name(self) -> str:
@@ -134,8 +132,10 @@ class HeldLease:
 
     def wait_lost(self, timeout: float | None = None) -> bool:
         """Wait until it is lost or given up, or the time is over; whether it is lost."""
-        if self.held:
-            self._wake.wait(timeout)
+        end = math.inf if timeout is None else time.monotonic() + timeout
+        while self.held and (left := end - time.monotonic()) > 0:
+            # Until the time of the lease is over at most: a renewal may hang for longer.
+            self._wake.wait(min(left, self._seconds_left() + 0.001))
         return self.lost
 
     def release(self) -> None:
@@ -191,7 +191,7 @@ class HeldLease:
             self._wake.set()
 
     def _run_out(self) -> None:
-        """Lose it if its time is over. Nobody is woken: whoever waits is woken by the thread that watches."""
+        """Lose it if its time is over."""
         with self._changing:
             if self._reason is None and not self._released and boot_ticks() >= self._over_at:
                 self._reason = lease_lost(self._lease.fence, None, "it could not be renewed in time")
@@ -229,6 +229,7 @@ class HeldLease:
 
 
 def _renew_until_it_ends(held: weakref.ref[HeldLease], wake: threading.Event, pause: float) -> None:
+    """Renew it until it is lost or given up; tell of a loss, once."""
     while True:
         ended = wake.wait(pause)
         lease = held()
@@ -238,23 +239,9 @@ def _renew_until_it_ends(held: weakref.ref[HeldLease], wake: threading.Event, pa
             pause = lease._renew()  # noqa: SLF001 - the thread of this object
         if not lease.held:
             wake.set()
+            lease._tell()  # noqa: SLF001 - as above
             return
         # While it waits it keeps nothing alive.
-        del lease
-
-
-def _watch_until_it_ends(held: weakref.ref[HeldLease], wake: threading.Event, pause: float) -> None:
-    """Look at the clock whatever the renewal does, and tell of the loss, once."""
-    while True:
-        wake.wait(pause)
-        lease = held()
-        if lease is None:
-            return
-        if not lease.held:
-            wake.set()
-            lease._tell()  # noqa: SLF001 - the thread of this object
-            return
-        pause = lease._seconds_left()  # noqa: SLF001 - as above
         del lease
 
 

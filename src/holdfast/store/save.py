@@ -352,7 +352,9 @@ class Writer:
             if self.files is not None or retention is not None:
                 self._look_after(saved, open_before, retention)
             row, took = saved.row, encoded.nanoseconds + perf_counter_ns() - began
-            parts.metrics.saved(row.trigger, row.status, row.size_bytes, row.stored_bytes, took, saved.forked)
+            parts.metrics.saved(
+                row.trigger, row.status, row.size_bytes, row.stored_bytes, took, forked=saved.forked
+            )
         return Checkpoint(saved.row, saved.owner)
 
     def document(self, ref: Ref, default: Any, kinds: DocumentKinds) -> Any:

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from holdfast.reports.upkeep import ForgetReport, GcReport, RepairReport, VerifyReport
     from holdfast.storage.tables import RowChange, Table
     from holdfast.store.archive.envelope import ArchiveLimits
-    from holdfast.store.figures import MetricsSnapshot
     from holdfast.store.lease import HeldLease, OnLost
+    from holdfast.store.metrics import MetricsSnapshot
     from holdfast.store.rows import Rows
     from holdfast.store.sql import SqlResult
     from holdfast.store.watch import Watch
@@ -231,7 +231,8 @@ class Store:
         """
         from holdfast.store.dry_run import Rehearsal
 
-        tried = Store(Rehearsal(self._backend), clock=self._parts.clock)
+        backend: Any = Rehearsal(self._backend)
+        tried = Store(backend, clock=self._parts.clock)
         # What is only tried is not counted here.
         own = tried._parts
         tried._parts = own._replace(
@@ -438,9 +439,7 @@ class Store:
         They are of one moment, cheap to take, and begin at nothing with each Store that is opened, and after a fork.
         `.to_dict()` gives plain data, `.prometheus()` the text that Prometheus reads.
         """
-        from holdfast.store.figures import snapshot_of
-
-        return snapshot_of(self._parts.metrics)
+        return self._parts.metrics.snapshot()
 
     def collector(self) -> Any:
         """Return a collector of these numbers for a registry of prometheus-client: `REGISTRY.register(...)`.
@@ -450,9 +449,7 @@ class Store:
         Raises:
             UnsupportedError: prometheus-client is not installed.
         """
-        from holdfast.store.figures import collector
-
-        return collector(self._parts.metrics)
+        return self._parts.metrics.collector()
 
     def copy_to(
         self,

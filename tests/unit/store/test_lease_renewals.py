@@ -94,6 +94,8 @@ def test_a_lease_whose_renewal_hangs_is_lost_when_its_time_is_over(hanging, tick
         _ = held.fence
     assert code_of(session.save, {"n": 1}) is ErrorCode.LEASE_LOST
     assert held.wait_lost(0)
+    # The one thread of the lease tells when it is back.
+    renewal.goes_on.set()
     wait_until(lambda: told)
     assert told == [held]
 
