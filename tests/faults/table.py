@@ -144,7 +144,7 @@ FAULTS = (
         "settle-guesses",
         "an error of a commit is taken for: not written",
         "store",
-        "found = _settle(backend, intent, draft, row, trouble, went)",
+        "found = settle(self._backend, failure, lambda reader: reader.checkpoint(row.id))",
         "found = None",
         "reliability/test_faults.py",
     ),

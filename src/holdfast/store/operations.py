@@ -18,7 +18,6 @@ from holdfast.errors import (
     BackendError,
     ConflictError,
     ErrorCode,
-    HoldfastError,
     InvalidInputError,
 )
 from holdfast.history import jsontext
@@ -31,7 +30,7 @@ from holdfast.history.undo import Log, Reversal, Subject, plan_reversal, summary
 from holdfast.record import Record
 from holdfast.reports.changes import Undone
 from holdfast.reports.listings import BranchInfo, OperationInfo
-from holdfast.storage.ports import Backend, Reader
+from holdfast.storage.ports import Reader
 from holdfast.storage.records import (
     Batch,
     BranchRow,
@@ -54,6 +53,7 @@ from holdfast.store.place import (
     free_branch,
     is_expected,
     read_again,
+    settle,
 )
 
 _T = TypeVar("_T")
@@ -120,11 +120,21 @@ def carry_out(
             # Somebody saved or changed something in between: work it out again from what is there now.
             continue
         except BackendError as failure:
-            made = _settle(place.backend, entry, plan, failure)
+            outcome = settle(place.backend, failure, partial(_outcome, entry, plan))
+            if outcome is None:
+                raise
+            (made,) = outcome
         else:
             made = receipt.checkpoints[0] if receipt.checkpoints else None
         return Done(found, session, made, now)
     raise ConflictError.session_changed(claim.session)
+
+
+def _outcome(entry: Operation, plan: OperationPlan, reader: Reader) -> tuple[CheckpointRow | None] | None:
+    """The checkpoint that an operation made, if any; None if the operation did not take place."""
+    if not any(each.hash == entry.hash for each in reader.operations(entry.session, after=entry.number - 1)):
+        return None
+    return (None if plan.made is None else reader.checkpoint(plan.made.id),)
 
 
 def _work_out(
@@ -233,22 +243,6 @@ def _batch(place: Place, session: SessionRow, plan: OperationPlan, entry: Operat
         fence=None if place.lease is None else place.lease.fence,
         seen=tuple(old for old, _ in plan.edits),
     )
-
-
-def _settle(
-    backend: Backend, entry: Operation, plan: OperationPlan, failure: BackendError
-) -> CheckpointRow | None:
-    """Find out whether a commit whose reply was an error took place after all; raise the error if not."""
-    try:
-        with backend.reader() as reader:
-            found = reader.operations(entry.session, after=entry.number - 1)
-            made = None if plan.made is None else reader.checkpoint(plan.made.id)
-    except HoldfastError:
-        # The store cannot be read either: the first failure is the one to report.
-        raise failure from None
-    if not any(each.hash == entry.hash for each in found):
-        raise failure
-    return made
 
 
 _MOST_OF_A_MESSAGE = 200

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from itertools import count
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
-from holdfast.errors import BackendError, IntegrityError
+from holdfast.errors import BackendError, HoldfastError, IntegrityError
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.history.refs import resolve
 from holdfast.record import Record
@@ -88,6 +88,19 @@ def read_again(work: Callable[[], _T]) -> _T:
         if failure.details.get("outcome") != "unknown":
             raise
         return work()
+
+
+def settle(backend: Backend, failure: BackendError, find: Callable[[Reader], _T | None]) -> _T | None:
+    """What `find` says of a commit whose reply was an error: whether it took place after all.
+
+    Raises:
+        BackendError: The store cannot be read either: the first failure is the one to report.
+    """
+    try:
+        with backend.reader() as reader:
+            return find(reader)
+    except HoldfastError:
+        raise failure from None
 
 
 def is_expected(reader: Reader, expected: Expectation, head: CheckpointRow | None) -> bool:

@@ -16,9 +16,8 @@ that save had returned, and the same save once more is answered with it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from functools import partial
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final
 
@@ -60,12 +59,12 @@ from holdfast.store.place import (
     free_branch,
     is_expected,
     read_again,
+    settle,
 )
 
 if TYPE_CHECKING:
     from holdfast.history.keep import Keep
     from holdfast.objects.tree.memo import StateMemo
-    from holdfast.storage.leases import Fence
     from holdfast.store.archive.export_dir import ExportFolder
     from holdfast.store.document import DocumentKinds
     from holdfast.store.keep import Retirement, SaveRetention
@@ -106,43 +105,6 @@ class Unsettled(Record):
     retired: Retirement | None
 
 
-class Intent(Record):
-    """What the caller wants of the branch: where from, and what to do when it is not as expected."""
-
-    claim: Claim
-    branch: str
-    expected: Expectation
-    parent: Ref | None
-    on_conflict: OnConflict
-    kept: Mapping[ChunkHash, CheckpointId]
-    """Checkpoints of states that this writer loaded or saved, by root: what an encoded state may rely on."""
-    last: Saved | None
-    """What this writer saved last."""
-    is_told: bool
-    """Whether the caller said what is expected, and not only what this writer has seen."""
-    unsettled: list[Unsettled]
-    """Of this writer: a save that stays open is added to it."""
-    fence: Fence | None
-    """The lease that has to be held for anything to be written."""
-    leads: bool
-    """Also move the session's current branch when this save forks."""
-    went_back: bool
-    """Whether this writer went back to what it expects on purpose: going on beside the head is no conflict then."""
-    retention: SaveRetention | None
-    """Finds what goes in the commit of this save."""
-
-    @property
-    def wanted(self) -> Wanted:
-        """What is the same when the same save is asked for again."""
-        parent = self.parent.id if isinstance(self.parent, Checkpoint) else self.parent
-        return self.branch, self.expected, parent, self.on_conflict
-
-    @property
-    def begins_branch(self) -> bool:
-        """Whether the caller said that there is no such branch yet. Who has merely seen nothing may have mistyped."""
-        return self.is_told and self.expected is None
-
-
 class SaveTarget(Record):
     """Where one attempt writes: a child of `parent` on `branch`, whose head must be `expected`."""
 
@@ -166,6 +128,8 @@ class Snapshot(Record):
 
 
 _NOWHERE: Final = SaveTarget("", None, None)
+_FINAL: Final = (ErrorCode.LEASE_LOST, ErrorCode.ROW_CONFLICT)
+"""Conflicts that another attempt would come to as well."""
 
 
 class Writer:
@@ -202,8 +166,9 @@ class Writer:
         self._went_back_to: CheckpointId | None = None
         self._memo: StateMemo | None = None
         self._kept: dict[ChunkHash, CheckpointId] = {}
-        self._last: Saved | None = None
-        self._unsettled: list[Unsettled] = []
+        self.last: Saved | None = None
+        """What this writer saved last."""
+        self.unsettled: list[Unsettled] = []
 
     @property
     def branch(self) -> str:
@@ -271,7 +236,7 @@ class Writer:
             row = made._row  # noqa: SLF001 - the row that was written
             self.files.join(self.place, row, self.parts.metrics, has_retention=self.keep is not None)
             self.files.catch_up(self.place)
-            self._file_open(self.files, [each.row for each in self._unsettled])
+            self._file_open(self.files, [each.row for each in self.unsettled])
             self.files.after_operation(self.place, row)
 
     def go_back(self, checkpoint: CheckpointId) -> None:
@@ -309,30 +274,15 @@ class Writer:
                 hint='use "raise" or "fork"',
             )
         began = perf_counter_ns()
-        parts, is_told = self.parts, not isinstance(expect, Unset)
+        parts = self.parts
         if encoded.relies_on in self._kept:
             # Other saves that are under way may rely on it too: it must not be the next to be dropped.
             self._kept[encoded.relies_on] = self._kept.pop(encoded.relies_on)
         retention = None if self.keep is None else parts.retention.of_save(self.place, self.keep)
-        intent = Intent(
-            self.claim,
-            self.branch,
-            self._expectation(expect, parent),
-            parent,
-            on_conflict,
-            self._kept,
-            self._last,
-            is_told,
-            self._unsettled,
-            None if self.lease is None else self.lease.fence,
-            self.leads,
-            self.went_back and not is_told,
-            retention,
-        )
         # The list is emptied by a save that takes place.
-        open_before = [each.row for each in self._unsettled]
+        open_before = [each.row for each in self.unsettled]
         try:
-            saved = _save(parts.backend, intent, encoded, draft, parts.clock(), parts.app_version)
+            saved = _Save(self, encoded, draft, expect, parent, on_conflict, retention).run()
         except HoldfastError as error:
             self._count_failure(error)
             if self.lease is not None and isinstance(error, ConflictError):
@@ -346,7 +296,7 @@ class Writer:
         self._keep_root(saved.row)
         if saved.wrote:
             # Without what was retired: that would be kept until the next save.
-            self._last = saved if saved.retired is None else saved._replace(retired=None)
+            self.last = saved if saved.retired is None else saved._replace(retired=None)
             self._branch, self.expected = saved.row.branch, saved.row.id
             self._went_back_to = None
             if self.files is not None or retention is not None:
@@ -423,7 +373,23 @@ class Writer:
         if len(self._kept) > _MOST_KEPT:
             del self._kept[next(iter(self._kept))]
 
-    def _expectation(self, expect: Ref | Unset | None, parent: Ref | None) -> Expectation:
+    def relied_on(self, encoded: EncodedState) -> CheckpointId | None:
+        """The checkpoint that keeps what was left out of an encoded state."""
+        if encoded.relies_on is None:
+            return None
+        known = encoded.kept_by or self._kept.get(encoded.relies_on)
+        if known is None:
+            # Encoded by another writer, or so long ago that this one has forgotten what it left out.
+            raise ConflictError(
+                "what was encoded builds on a state that this Session does not know, or not any more",
+                code=ErrorCode.CHUNKS_GONE,
+                hint="encode the state again, with the Session that saves it",
+                session=self.claim.session,
+            )
+        return CheckpointId(known)
+
+    def expectation(self, expect: Ref | Unset | None, parent: Ref | None) -> Expectation:
+        """The head that a save expects: what the caller says, or what this writer has seen."""
         if isinstance(expect, Unset):
             # Naming the parent says what the writer builds on, so what it saw before does not matter.
             return self.expected if parent is None else UNSET
@@ -438,286 +404,276 @@ class Writer:
             return self.find(reader, expect).id
 
 
-def _save(
-    backend: Backend,
-    intent: Intent,
-    encoded: EncodedState,
-    draft: Draft,
-    now: int,
-    app_version: str | None,
-) -> Saved:
-    """Commit one checkpoint; the same key and root again gives the one that is there.
+class _Save:
+    """One save on its way: where it goes, what it writes, and what came of it."""
 
-    Raises:
-        ConflictError: The branch is not where the writer expects it, or the key names another state.
-        NotFoundError: The branch or the parent does not exist.
-    """
-    last, retention = _follows_own_save(intent), intent.retention
-    with ExitStack() as turn:
-        for attempt in range(ATTEMPTS):
-            if attempt == 1:
-                # Many who append to one branch would lose round after round to each other.
-                turn.enter_context(backend.turn(intent.claim.session))
-            follows_own_save = last is not None and attempt == 0
-            if last is not None and attempt == 0:
-                # Nothing has to be read: if the head is still what this writer saved last, the commit finds it so. It
-                # finds a key that is taken as well; what that means is read then.
-                seen = Snapshot(SaveTarget(intent.branch, last.row, last.row.id), last.owner)
-            else:
-                seen = read_again(partial(_read_target, backend, intent, encoded, draft, now))
-            if seen.existing is not None:
-                if seen.settled is not None:
-                    intent.unsettled.clear()
-                    return Saved(seen.existing, seen.owner, wrote=True, retired=seen.settled.retired)
-                return Saved(seen.existing, seen.owner, wrote=False)
-            row = _new_row(seen.target, encoded, draft, intent, now, app_version)
-            retired = None
-            if retention is not None and attempt < _WITH_RETENTION:
-                retired = retention.plan(row, seen.target.branch)
-            batch = _batch(intent, seen, encoded, draft, row, retired, now)
-            try:
-                saved = _commit(backend, batch, intent, draft, retired)
-            except ConflictError as conflict:
-                if not _may_pass(conflict, key_is_unread=follows_own_save and draft.key is not None):
-                    raise
-                continue
-            if isinstance(saved, HoldfastError):
-                # There may be no room or no right to remove what is old, or it is damaged: the save goes alone.
-                assert retention is not None
-                retention.trouble, retention = saved, None
-                continue
-            # What was not there before this save cannot come any more: its branch is not where it has to be.
-            intent.unsettled.clear()
-            return Saved(saved, seen.owner, wrote=True, forked=seen.target.forked, retired=retired)
-    raise ConflictError.session_changed(intent.claim.session)
-
-
-def _may_pass(conflict: ConflictError, *, key_is_unread: bool) -> bool:
-    """Whether another attempt may come to something else.
-
-    Another writer came first, or the key is taken: the next view decides what that means for this one. A key that names
-    this state already needs no chunks.
-    """
-    if conflict.code is ErrorCode.CHUNKS_GONE:
-        return key_is_unread
-    return conflict.code not in (ErrorCode.LEASE_LOST, ErrorCode.ROW_CONFLICT)
-
-
-def _follows_own_save(intent: Intent) -> Saved | None:
-    """What this writer saved last, where the new checkpoint simply follows it."""
-    last = intent.last
-    if last is None or intent.parent is not None or intent.unsettled:
-        return None
-    return last if (intent.branch, intent.expected) == (last.row.branch, last.row.id) else None
-
-
-def _batch(
-    intent: Intent,
-    seen: Snapshot,
-    encoded: EncodedState,
-    draft: Draft,
-    row: CheckpointRow,
-    retired: Retirement | None,
-    now: int,
-) -> Batch:
-    target, known = seen.target, seen.known
-    guard = None
-    if target.parent is not None and target.parent.id != target.expected and known is not None:
-        # A parent that is the head is kept by the move, which names it. Any other could be removed meanwhile, and the
-        # new checkpoint would follow one that is not there.
-        guard = Guard(known.log_count, known.last_seq)
-    # In the same commit, so that nobody ever finds a branch that was left. Who has gone elsewhere stays there.
-    leaves = known is not None and known.current == intent.branch != target.branch
-    batch = Batch(
-        claim=intent.claim,
-        at=now,
-        chunks=encoded.chunks,
-        checkpoints=(row,),
-        moves=(Move(target.branch, target.expected, row.id),),
-        guard=guard,
-        relies_on=_relied_on(intent, encoded),
-        fence=intent.fence,
-        switch_to=target.branch if intent.leads and leaves else None,
-        rows=draft.rows,
-    )
-    return batch if retired is None else retired.into(batch)
-
-
-def _relied_on(intent: Intent, encoded: EncodedState) -> CheckpointId | None:
-    if encoded.relies_on is None:
-        return None
-    known = encoded.kept_by or intent.kept.get(encoded.relies_on)
-    if known is None:
-        # Encoded by another writer, or so long ago that this one has forgotten what it left out.
-        raise ConflictError(
-            "what was encoded builds on a state that this Session does not know, or not any more",
-            code=ErrorCode.CHUNKS_GONE,
-            hint="encode the state again, with the Session that saves it",
-            session=intent.claim.session,
+    def __init__(
+        self,
+        writer: Writer,
+        encoded: EncodedState,
+        draft: Draft,
+        expect: Ref | Unset | None,
+        parent: Ref | None,
+        on_conflict: OnConflict,
+        retention: SaveRetention | None,
+    ) -> None:
+        self._writer = writer
+        self._backend: Backend = writer.parts.backend
+        self._session = writer.claim.session
+        self._branch = writer.branch
+        self._encoded = encoded
+        self._draft = draft
+        self._is_told = not isinstance(expect, Unset)
+        self._expected = writer.expectation(expect, parent)
+        self._parent = parent
+        self._on_conflict = on_conflict
+        self._retention = retention
+        self._now = writer.parts.clock()
+        self._wanted: Wanted = (
+            self._branch,
+            self._expected,
+            parent.id if isinstance(parent, Checkpoint) else parent,
+            on_conflict,
         )
-    return CheckpointId(known)
+        # The caller said that there is no such branch yet. A writer that has merely seen nothing may have mistyped.
+        self._begins_branch = self._is_told and self._expected is None
+        # Going on beside the head is no conflict for a writer that went back on purpose.
+        self._went_back = writer.went_back and not self._is_told
 
+    def run(self) -> Saved:
+        """Commit one checkpoint; the same key and root again gives the one that is there.
 
-def _new_row(
-    target: SaveTarget,
-    encoded: EncodedState,
-    draft: Draft,
-    intent: Intent,
-    now: int,
-    app_version: str | None,
-) -> CheckpointRow:
-    return new_row(
-        intent.claim.session,
-        target.branch,
-        () if target.parent is None else (target.parent,),
-        encoded.root,
-        encoded.size_bytes,
-        at=now if draft.created_at is None else draft.created_at,
-        app_version=app_version,
-        trigger=draft.trigger,
-        status=draft.status,
-        step=draft.step,
-        message=draft.message,
-        metadata=draft.metadata,
-        tokens=draft.tokens,
-        cost_usd=draft.cost_usd,
-        duration_ms=draft.duration_ms,
-        key=draft.key,
-        tags=draft.tags,
-    )
+        Raises:
+            ConflictError: The branch is not where the writer expects it, or the key names another state.
+            NotFoundError: The branch or the parent does not exist.
+        """
+        writer, last, retention = self._writer, self._follows_own_save(), self._retention
+        with ExitStack() as turn:
+            for attempt in range(ATTEMPTS):
+                if attempt == 1:
+                    # Many who append to one branch would lose round after round to each other.
+                    turn.enter_context(self._backend.turn(self._session))
+                follows_own_save = last is not None and attempt == 0
+                if last is not None and attempt == 0:
+                    # Nothing has to be read: if the head is still what this writer saved last, the commit finds it so.
+                    # It finds a key that is taken as well; what that means is read then.
+                    seen = Snapshot(SaveTarget(self._branch, last.row, last.row.id), last.owner)
+                else:
+                    seen = read_again(self._read_target)
+                if seen.existing is not None:
+                    if seen.settled is not None:
+                        writer.unsettled.clear()
+                        return Saved(seen.existing, seen.owner, wrote=True, retired=seen.settled.retired)
+                    return Saved(seen.existing, seen.owner, wrote=False)
+                row = self._new_row(seen.target)
+                retired = None
+                if retention is not None and attempt < _WITH_RETENTION:
+                    retired = retention.plan(row, seen.target.branch)
+                try:
+                    saved = self._commit(self._batch(seen, row, retired), retired)
+                except ConflictError as conflict:
+                    # Another writer came first, or the key is taken: the next view says what that means. A key that
+                    # names this state already needs no chunks.
+                    key_is_unread = follows_own_save and self._draft.key is not None
+                    if conflict.code in _FINAL or (
+                        conflict.code is ErrorCode.CHUNKS_GONE and not key_is_unread
+                    ):
+                        raise
+                    continue
+                if isinstance(saved, HoldfastError):
+                    # There may be no room or no right to remove what is old, or it is damaged: the save goes alone.
+                    assert retention is not None
+                    retention.trouble, retention = saved, None
+                    continue
+                # What was not there before this save cannot come any more: its branch is not where it has to be.
+                writer.unsettled.clear()
+                return Saved(saved, seen.owner, wrote=True, forked=seen.target.forked, retired=retired)
+        raise ConflictError.session_changed(self._session)
 
-
-def _commit(
-    backend: Backend, batch: Batch, intent: Intent, draft: Draft, retired: Retirement | None
-) -> CheckpointRow | HoldfastError:
-    """Commit; where the reply was an error, settle whether it took place.
-
-    Return the error if it did not, but can be tried again without retention; otherwise raise it.
-    """
-    row = batch.checkpoints[0]
-    try:
-        return backend.commit(batch).checkpoints[0]
-    except ConflictError:
-        raise
-    except HoldfastError as trouble:
-        return _settle(backend, intent, draft, row, trouble, retired) or trouble
-    except BaseException:
-        # Ctrl-C, say, after the store had done it: the next save would take its own checkpoint for another's.
-        intent.unsettled.append(Unsettled(row, draft, intent.wanted, retired))
-        raise
-
-
-def _settle(
-    backend: Backend,
-    intent: Intent,
-    draft: Draft,
-    row: CheckpointRow,
-    failure: HoldfastError,
-    retired: Retirement | None,
-) -> CheckpointRow | None:
-    """Find out whether a commit whose reply was an error took place after all.
-
-    Return None if it did not, but can be tried again without retention; otherwise raise the error.
-    """
-    removes = retired is not None and bool(retired.gone)
-    if not isinstance(failure, BackendError):
-        # It was refused.
-        if removes:
+    def _follows_own_save(self) -> Saved | None:
+        """What this writer saved last, if the new checkpoint simply follows it."""
+        last = self._writer.last
+        if last is None or self._parent is not None or self._writer.unsettled:
             return None
-        raise failure
-    try:
-        with backend.reader() as reader:
-            found = reader.checkpoint(row.id)
-    except BaseException as error:
-        intent.unsettled.append(Unsettled(row, draft, intent.wanted, retired))
-        if not isinstance(error, HoldfastError):
+        return last if (self._branch, self._expected) == (last.row.branch, last.row.id) else None
+
+    def _new_row(self, target: SaveTarget) -> CheckpointRow:
+        said = self._draft._asdict()
+        del said["rows"]
+        at = said.pop("created_at")
+        return new_row(
+            self._session,
+            target.branch,
+            () if target.parent is None else (target.parent,),
+            self._encoded.root,
+            self._encoded.size_bytes,
+            at=self._now if at is None else at,
+            app_version=self._writer.parts.app_version,
+            **said,
+        )
+
+    def _batch(self, seen: Snapshot, row: CheckpointRow, retired: Retirement | None) -> Batch:
+        writer, target, known = self._writer, seen.target, seen.known
+        guard = None
+        if target.parent is not None and target.parent.id != target.expected and known is not None:
+            # A parent that is the head is kept by the move, which names it. Any other could be removed meanwhile, and
+            # the new checkpoint would follow one that is not there.
+            guard = Guard(known.log_count, known.last_seq)
+        # In the same commit, so that nobody ever finds a branch that was left. Who has gone elsewhere stays there.
+        leaves = known is not None and known.current == self._branch != target.branch
+        batch = Batch(
+            claim=writer.claim,
+            at=self._now,
+            chunks=self._encoded.chunks,
+            checkpoints=(row,),
+            moves=(Move(target.branch, target.expected, row.id),),
+            guard=guard,
+            relies_on=writer.relied_on(self._encoded),
+            fence=None if writer.lease is None else writer.lease.fence,
+            switch_to=target.branch if writer.leads and leaves else None,
+            rows=self._draft.rows,
+        )
+        return batch if retired is None else retired.into(batch)
+
+    def _commit(self, batch: Batch, retired: Retirement | None) -> CheckpointRow | HoldfastError:
+        """Commit; where the reply was an error, find out whether it took place.
+
+        Return the error if it did not, but can be tried again without retention; otherwise raise it.
+        """
+        (row,) = batch.checkpoints
+        removes = retired is not None and bool(retired.gone)
+        still_open = Unsettled(row, self._draft, self._wanted, retired)
+        try:
+            return self._backend.commit(batch).checkpoints[0]
+        except ConflictError:
             raise
-        # The store cannot be read either: the first failure is the one to report.
-        raise failure from None
-    if found is None and failure.details.get("outcome") == "unknown":
-        # A server may still be at it.
-        intent.unsettled.append(Unsettled(row, draft, intent.wanted, retired))
-        raise failure
-    if found is None and not removes:
-        raise failure
-    return found
+        except BackendError as failure:
+            try:
+                found = settle(self._backend, failure, lambda reader: reader.checkpoint(row.id))
+            except BaseException:
+                self._writer.unsettled.append(still_open)
+                raise
+            if found is None and failure.details.get("outcome") == "unknown":
+                # A server may still be at it.
+                self._writer.unsettled.append(still_open)
+                raise
+            if found is None and not removes:
+                raise
+            return found or failure
+        except HoldfastError as refused:
+            if not removes:
+                raise
+            return refused
+        except BaseException:
+            # Ctrl-C, say, after the store had done it: the next save would take its own checkpoint for another's.
+            self._writer.unsettled.append(still_open)
+            raise
 
+    def _read_target(self) -> Snapshot:
+        """Read what a save needs to know: where it goes, or what is there already."""
+        claim, branch, expected = self._writer.claim, self._branch, self._expected
+        with self._backend.reader() as reader:
+            known = reader.session(self._session)
+            if known is None:
+                owner = SessionRow(
+                    id=self._session, agent=claim.agent, project=claim.project, created_at=self._now
+                )
+            else:
+                owner = known._replace(
+                    agent=known.agent or claim.agent, project=known.project or claim.project
+                )
+            if (late := self._arrived(reader)) is not None:
+                if (late.row.root, late.draft, late.wanted) == (
+                    self._encoded.root,
+                    self._draft,
+                    self._wanted,
+                ):
+                    return Snapshot(_NOWHERE, owner, known, late.row, late)
+                if self._parent is None and not self._is_told:
+                    branch, expected = late.row.branch, late.row.id
+            if self._draft.key is not None:
+                existing = self._with_key(reader, self._draft.key)
+                if existing is not None:
+                    return Snapshot(_NOWHERE, owner, known, existing)
+            return Snapshot(self._choose(reader, branch, expected), owner, known)
 
-def _read_target(backend: Backend, intent: Intent, encoded: EncodedState, draft: Draft, now: int) -> Snapshot:
-    """Read what a save needs to know: where it goes, or what is there already.
-
-    Raises:
-        ConflictError: The branch is not where the writer expects it, or the key names another state.
-        NotFoundError: The branch or the parent does not exist.
-    """
-    claim = intent.claim
-    with backend.reader() as reader:
-        known = reader.session(claim.session)
-        if known is None:
-            owner = SessionRow(id=claim.session, agent=claim.agent, project=claim.project, created_at=now)
-        else:
-            owner = known._replace(agent=known.agent or claim.agent, project=known.project or claim.project)
-        if (late := _arrived(reader, intent)) is not None:
-            if (late.row.root, late.draft, late.wanted) == (encoded.root, draft, intent.wanted):
-                return Snapshot(_NOWHERE, owner, known, late.row, late)
-            if intent.parent is None and not intent.is_told:
-                intent = intent._replace(branch=late.row.branch, expected=late.row.id)
-        if draft.key is not None:
-            existing = _with_key(reader, claim.session, draft.key, encoded)
-            if existing is not None:
-                return Snapshot(_NOWHERE, owner, known, existing)
-        return Snapshot(_choose(reader, intent, now), owner, known)
-
-
-def _arrived(reader: Reader, intent: Intent) -> Unsettled | None:
-    """The newest save of this writer that took place after all, as long as the writer stands where it stood then."""
-    for each in reversed(intent.unsettled):
-        if each.wanted[:2] == (intent.branch, intent.expected):
-            found = reader.checkpoint(each.row.id)
-            if found is not None and not found.hidden:
-                return each._replace(row=found)
-    return None
-
-
-def _with_key(reader: Reader, session: str, key: str, encoded: EncodedState) -> CheckpointRow | None:
-    found = reader.checkpoints(Query(session=session, key=key, include_hidden=True, limit=1))
-    if not found:
+    def _arrived(self, reader: Reader) -> Unsettled | None:
+        """The newest save of this writer that took place after all, while the writer stands where it stood then."""
+        for each in reversed(self._writer.unsettled):
+            if each.wanted[:2] == self._wanted[:2]:
+                found = reader.checkpoint(each.row.id)
+                if found is not None and not found.hidden:
+                    return each._replace(row=found)
         return None
-    if found[0].hidden:
-        raise ConflictError.key_taken(session, key, existing=found[0].id, why="which was deleted")
-    if found[0].root != encoded.root:
-        raise ConflictError.key_taken(session, key, existing=found[0].id)
-    return found[0]
 
+    def _with_key(self, reader: Reader, key: str) -> CheckpointRow | None:
+        found = reader.checkpoints(Query(session=self._session, key=key, include_hidden=True, limit=1))
+        if not found:
+            return None
+        if found[0].hidden:
+            raise ConflictError.key_taken(self._session, key, existing=found[0].id, why="which was deleted")
+        if found[0].root != self._encoded.root:
+            raise ConflictError.key_taken(self._session, key, existing=found[0].id)
+        return found[0]
 
-def _choose(reader: Reader, intent: Intent, now: int) -> SaveTarget:
-    session, branch, expected = intent.claim.session, intent.branch, intent.expected
-    head = find_head(reader, session, branch)
-    head_id = head.id if head else None
-    # A writer that has seen the branch is told below that it is gone; one that has not, that it does not exist.
-    seen = expected is not None and not isinstance(expected, Unset)
-    known = seen or intent.begins_branch
-    if head is None and not known and reader.branches(session) and not _was_there(reader, session, branch):
-        missing_head(reader, session, branch)
-    parent = None if intent.parent is None else resolve(reader, session, branch, intent.parent, now=now)
-    holds = isinstance(expected, Unset) or expected == head_id
-    if holds or (not intent.is_told and _same_state(reader, intent, head)):
-        return (
-            SaveTarget(branch, head, head_id) if parent is None else _beside(reader, intent, parent, head_id)
-        )
-    if intent.on_conflict == "raise":
-        raise ConflictError.branch_moved(
-            session, branch, expected=None if isinstance(expected, Unset) else expected, actual=head_id
-        )
-    beside = _beside(reader, intent, parent or _seen(reader, intent, head_id), head_id)
-    return beside._replace(forked=not intent.went_back)
+    def _choose(self, reader: Reader, branch: str, expected: Expectation) -> SaveTarget:
+        session = self._session
+        head = find_head(reader, session, branch)
+        head_id = head.id if head else None
+        # A writer that has seen the branch is told below that it is gone; one that has not, that it does not exist.
+        seen = expected is not None and not isinstance(expected, Unset)
+        known = seen or self._begins_branch
+        if (
+            head is None
+            and not known
+            and reader.branches(session)
+            and not _was_there(reader, session, branch)
+        ):
+            missing_head(reader, session, branch)
+        parent = None
+        if self._parent is not None:
+            parent = resolve(reader, session, branch, self._parent, now=self._now)
+        holds = isinstance(expected, Unset) or expected == head_id
+        if holds or (not self._is_told and self._same_state(reader, expected, head)):
+            if parent is None:
+                return SaveTarget(branch, head, head_id)
+            return self._beside(reader, branch, parent, head_id)
+        assert not isinstance(expected, Unset)
+        if self._on_conflict == "raise":
+            raise ConflictError.branch_moved(session, branch, expected=expected, actual=head_id)
+        base = parent or self._seen(reader, branch, expected, head_id)
+        return self._beside(reader, branch, base, head_id)._replace(forked=not self._went_back)
 
+    def _same_state(self, reader: Reader, expected: Expectation, head: CheckpointRow | None) -> bool:
+        last = self._writer.last
+        if last is not None and head is not None and last.row.id == expected:
+            return last.row.root == head.root
+        return is_expected(reader, expected, head)
 
-def _same_state(reader: Reader, intent: Intent, head: CheckpointRow | None) -> bool:
-    last = intent.last
-    if last is not None and head is not None and last.row.id == intent.expected:
-        return last.row.root == head.root
-    return is_expected(reader, intent.expected, head)
+    def _seen(
+        self, reader: Reader, branch: str, expected: CheckpointId | None, head: CheckpointId | None
+    ) -> CheckpointRow | None:
+        """The row the writer built on; None if it had seen an empty branch."""
+        if expected is None:
+            return None
+        row, last = reader.checkpoint(expected), self._writer.last
+        if row is None and last is not None and last.row.id == expected:
+            # Saved by this writer, and retired since: a parent that is gone, with nothing known to be left before it.
+            return last.row._replace(hidden=1, prev=None, skipped=0)
+        if row is None or row.session != self._session:
+            # There is nothing to fork from: the expectation was never a checkpoint of this session.
+            raise ConflictError.branch_moved(self._session, branch, expected=expected, actual=head)
+        return row
+
+    def _beside(
+        self, reader: Reader, branch: str, parent: CheckpointRow | None, head: CheckpointId | None
+    ) -> SaveTarget:
+        if parent is not None and parent.id == head:
+            return SaveTarget(branch, parent, head)
+        taken = {each.name for each in reader.branches(self._session)}
+        if not taken or (self._begins_branch and branch not in taken):
+            return SaveTarget(branch, parent, None)
+        return SaveTarget(free_branch(branch, taken), parent, None)
 
 
 def _was_there(reader: Reader, session: str, branch: str) -> bool:
@@ -729,29 +685,3 @@ def _was_there(reader: Reader, session: str, branch: str) -> bool:
     if reader.checkpoints(born):
         return False
     return bool(reader.checkpoints(born._replace(include_hidden=True)))
-
-
-def _seen(reader: Reader, intent: Intent, head: CheckpointId | None) -> CheckpointRow | None:
-    """The row the writer built on; None where it had seen an empty branch."""
-    expected, session = intent.expected, intent.claim.session
-    if expected is None or isinstance(expected, Unset):
-        return None
-    row = reader.checkpoint(expected)
-    if row is None and intent.last is not None and intent.last.row.id == expected:
-        # Saved by this writer, and retired since: a parent that is gone, with nothing known to be left before it.
-        return intent.last.row._replace(hidden=1, prev=None, skipped=0)
-    if row is None or row.session != session:
-        # There is nothing to fork from: the expectation was never a checkpoint of this session.
-        raise ConflictError.branch_moved(session, intent.branch, expected=expected, actual=head)
-    return row
-
-
-def _beside(
-    reader: Reader, intent: Intent, parent: CheckpointRow | None, head: CheckpointId | None
-) -> SaveTarget:
-    if parent is not None and parent.id == head:
-        return SaveTarget(intent.branch, parent, head)
-    taken = {branch.name for branch in reader.branches(intent.claim.session)}
-    if not taken or (intent.begins_branch and intent.branch not in taken):
-        return SaveTarget(intent.branch, parent, None)
-    return SaveTarget(free_branch(intent.branch, taken), parent, None)

@@ -151,7 +151,7 @@ def test_a_save_that_is_made_again_after_an_error_is_there_once(
     lose(faulty, lambda: session.save({"n": 2}, step=2, key=key))
     again = session.save({"n": 2}, step=2, key=key)
     assert again.id == session.log()[0].id
-    assert not session._writer._unsettled
+    assert not session._writer.unsettled
     session.save({"n": 3}, step=3)
     # What is settled is settled: the same again is another save, but for the key.
     assert session.save({"n": 2}, step=2).id != again.id
