@@ -104,7 +104,7 @@ MEANINGS: dict[type[HoldfastError], dict[str, str]] = {
     },
     errors.UnsupportedError: {
         "format-too-new": "A newer holdfast wrote the store, in a format that this one cannot read.",
-        "format-too-old": "An older holdfast made the store, before the format was final; `holdfast repair` mends it.",
+        "format-too-old": "An older holdfast made the store, before the first release: make a new one.",
         "sqlite-too-old": "The SQLite library has a known fault, or lacks what the store needs.",
         "network-filesystem": "The store would lie on a network file system, where its locks do not hold.",
         "server-too-old": "The PostgreSQL server is older than the oldest version that has what the store needs.",

@@ -21,7 +21,7 @@ from tests.reliability.every_write import Killer, forked
 from tests.reliability.shim import listen
 
 import holdfast
-import holdfast.backends.sqlite.adopting
+import holdfast.backends.sqlite.commit
 import holdfast.store.carrying
 import holdfast.store.copying
 from holdfast.backends.memory import MemoryBackend

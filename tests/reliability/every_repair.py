@@ -20,7 +20,7 @@ from tests.reliability.every_write import Killer, forked
 from tests.reliability.shim import listen
 
 import holdfast
-import holdfast.backends.sqlite.salvage
+import holdfast.backends.sqlite.repair
 import holdfast.store.recovering
 import holdfast.store.repairing
 from holdfast.backends.memory import MemoryBackend

@@ -17,7 +17,7 @@ from collections import Counter
 import pytest
 
 import holdfast
-from holdfast.backends.sqlite import SqliteBackend, chunks, collecting
+from holdfast.backends.sqlite import SqliteBackend, chunks, gc
 from holdfast.errors import HoldfastError, IntegrityError
 from holdfast.objects.codec.registry import GLOBAL
 from holdfast.objects.tree.read import links
@@ -217,9 +217,9 @@ def test_no_save_loses_a_chunk_to_a_collection(tmp_path):
 
 def without_epochs(monkeypatch):
     """Sweep what is not marked, though it was committed after the marking."""
-    guarded = collecting._GONE
-    monkeypatch.setattr(collecting, "_GONE", guarded.replace("c.epoch < ?", "? IS NOT NULL"))
-    assert guarded != collecting._GONE
+    guarded = gc._GONE
+    monkeypatch.setattr(gc, "_GONE", guarded.replace("c.epoch < ?", "? IS NOT NULL"))
+    assert guarded != gc._GONE
 
 
 def without_stamps_below(monkeypatch):

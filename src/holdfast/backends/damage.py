@@ -45,6 +45,9 @@ CHECKPOINT_IDS: Final = "checkpoint ids"
 CHECKPOINT_PLACES: Final = "checkpoint places"
 """An index: (session, seq, position)."""
 
+COUNTERS: Final = ("position", "epoch", "lease")
+"""What a store counts."""
+
 _ID_BYTES: Final = 32
 _PARENTS: Final = 5
 _PREV: Final = 22

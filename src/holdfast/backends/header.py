@@ -16,7 +16,7 @@ from holdfast.objects.tree.boundaries import FORMAT_0
 from holdfast.storage.records import seal
 
 FORMAT: Final = 0
-REVISION: Final = 2
+REVISION: Final = 3
 """Of the tables, while the format is not final: raised with each change that an older store does not have."""
 HEADER_KEYS: Final = frozenset(
     {"format", "revision", "store", "hash", "cipher", "key", "layout", "created_at"}
@@ -99,21 +99,14 @@ def too_new(where: str, version: int) -> UnsupportedError:
 
 
 def _other_revision(where: str, revision: int) -> UnsupportedError:
-    """Its tables are those of another version from before the first release."""
-    told = f"the store {where} has tables of revision {revision}; this version of holdfast needs revision {REVISION}"
-    if revision > REVISION:
-        return UnsupportedError(
-            told,
-            code=ErrorCode.FORMAT_TOO_NEW,
-            hint="upgrade holdfast: pip install --upgrade holdfast",
-            path=where,
-            revision=revision,
-        )
+    """Another version from before the first release made it."""
+    newer = revision > REVISION
     return UnsupportedError(
-        told,
-        code=ErrorCode.FORMAT_TOO_OLD,
-        hint="`holdfast repair` puts a store of this version in its place and keeps the old one beside it; or make a "
-        "new store elsewhere",
+        f"the store {where} has tables of revision {revision}; this version of holdfast needs revision {REVISION}",
+        code=ErrorCode.FORMAT_TOO_NEW if newer else ErrorCode.FORMAT_TOO_OLD,
+        hint="upgrade holdfast: pip install --upgrade holdfast"
+        if newer
+        else "make a new store elsewhere; export what you need with the version that made this one",
         path=where,
         revision=revision,
     )

@@ -18,7 +18,7 @@ from collections.abc import Generator, Mapping, Sequence
 from typing import Final
 
 # For its hooks, which have to be registered before those below: the last ones are called first before a fork.
-import holdfast.backends.forking  # noqa: F401
+import holdfast.backends.fork  # noqa: F401
 from holdfast.errors import (
     ConflictError,
     ErrorCode,

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.backends.forking import watched
+from holdfast.backends.fork import watched
 from holdfast.storage.records import Query
 
 if TYPE_CHECKING:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import random
-import time
 from collections import Counter
 
 import apsw
 import pytest
 
 import holdfast
-from holdfast.backends.sqlite import collecting
+from holdfast.backends import lease_rules
+from holdfast.backends.sqlite import gc
 from holdfast.errors import BackendError, ConflictError, ErrorCode, IntegrityError
+from holdfast.storage.leases import Holder
 from holdfast.testing.conformance.chains import saved, saved_as_parts, versions
 from holdfast.testing.conformance.collecting import collect, sweep_all, there
 from holdfast.testing.rows import batch, contents, removal, row, save
@@ -111,28 +112,31 @@ def test_a_chunk_that_many_stand_on_is_left_in_bounded_steps(tmp_path):
             opened.session(f"s{n}").delete("#1")
         source.clear()
         on_one = max(Counter(base for _, base, *_ in stored(tmp_path / "s.db")).values())
-        assert on_one > 2 * collecting._REWRITTEN_AT_ONCE, "no chunk carries many"
+        assert on_one > 2 * gc._REWRITTEN_AT_ONCE, "no chunk carries many"
         opened.gc(keep_days=0)
         for n in range(100):
             assert opened.session(f"s{n}").load() == template | {"own": n}
 
 
-def set_sign(path, value):
-    """As if a collection had shown itself at that time, in seconds."""
+def shift_lease(path, seconds):
+    """As if a collection of another machine had shown itself at another time."""
     connection = apsw.Connection(str(path), vfs="cksmvfs")
     try:
-        connection.execute("INSERT OR REPLACE INTO counters (name, value) VALUES ('collecting', ?)", (value,))
+        lease = lease_rules.gc_lease(Holder("x", "elsewhere", 1, ""), 1)
+        at = lease.since + seconds * 1_000_000
+        values = (*lease.holder, lease.epoch, at, at + lease.length, lease.length, 0)
+        connection.execute("INSERT OR REPLACE INTO leases VALUES ('gc', ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
     finally:
         connection.close()
 
 
-@pytest.mark.parametrize("ago", [3600, -3600])
-def test_a_collection_that_died_does_not_count_for_ever(store, path, ago):
+@pytest.mark.parametrize("seconds", [-3600, 7200])
+def test_a_collection_that_died_does_not_count_for_ever(store, path, seconds):
     """Nor one whose clock was far ahead."""
     saved(store, versions(3))
-    set_sign(path, int(time.time()) - ago)
+    shift_lease(path, seconds)
     with store.collection(stale_after=600):
         pass
-    set_sign(path, int(time.time()))
+    shift_lease(path, 0)
     with pytest.raises(ConflictError), store.collection(stale_after=600):
         pass

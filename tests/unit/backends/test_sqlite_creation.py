@@ -99,7 +99,7 @@ def test_a_store_carries_its_marks(path: Path, store: SqliteBackend) -> None:
     connection.close()
     assert {key: header[key] for key in ("format", "revision", "hash", "cipher", "key")} == {
         "format": "0",
-        "revision": "2",
+        "revision": "3",
         "hash": "blake3",
         "cipher": "0",
         "key": "0",
@@ -124,13 +124,13 @@ def test_every_connection_is_set_as_it_must_be(
         "checksum_verification": "1",
     }
     backend = open_store(durability=durability)
-    first = backend._pool.take()
-    second = backend._pool.take()
+    first = backend._connections.take()
+    second = backend._connections.take()
     for connection in (first, second):
         settings = {name: connection.execute(f"PRAGMA {name}").get for name in expected}
         assert settings == expected
         assert connection.open_vfs == "cksmvfs"
-        backend._pool.give(connection)
+        backend._connections.give(connection)
 
 
 def test_a_missing_store_is_not_made_unasked(tmp_path: Path, open_store: Open) -> None:

@@ -195,7 +195,7 @@ def test_a_store_that_may_only_be_read_can_be_read(
         reading = SqliteBackend.open(path, durability="power", create=True, timeout=1.0)
         assert contents(reading) == expected
         # Without locks, only a new connection is sure to see the file as it is.
-        assert reading._pool._idle == []
+        assert reading._connections._idle == []
         assert contents(reading) == expected
         with pytest.raises(BackendError) as caught:
             reading.commit(save("b", after="a"))
@@ -319,11 +319,11 @@ def test_a_failed_sync_is_an_error_and_the_next_save_works(
 
         backend = SqliteBackend.open(Path(sys.argv[1]), durability="power", create=False, timeout=1.0)
         for number in range(20):
-            before = backend._pool._idle[-1] if backend._pool._idle else None
+            before = backend._connections._idle[-1] if backend._connections._idle else None
             try:
                 backend.commit(batch(row(f"{number}")))
             except BackendError as error:
-                print("failed", number, error.code, before not in backend._pool._idle)
+                print("failed", number, error.code, before not in backend._connections._idle)
             else:
                 print("saved", number)
         """)

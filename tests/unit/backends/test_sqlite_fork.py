@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +11,10 @@ import apsw
 import pytest
 
 from holdfast.backends.sqlite import SqliteBackend
+from holdfast.errors import StateError
 from holdfast.testing.rows import batch, contents, row, save
+
+from .conftest import Open
 
 InChild = Callable[[Callable[[], object]], int]
 
@@ -33,35 +35,46 @@ def test_both_sides_of_a_fork_go_on(store: SqliteBackend, in_child: InChild) -> 
     assert len(contents(store).checkpoints) == 3
 
 
-def test_forks_beside_threads_that_write_lose_nothing(
-    path: Path, store: SqliteBackend, in_child: InChild
+def test_a_fork_in_the_middle_of_a_read_cuts_it_off_and_harms_nothing(
+    store: SqliteBackend, in_child: InChild
 ) -> None:
-    stop = threading.Event()
-    acknowledged = [0, 0]
+    store.commit(save("a"))
+    with store.reader() as reader:
+        assert in_child(lambda: store.commit(save("b", after="a"))) == 0
+        with pytest.raises(StateError, match="forked"):
+            reader.sessions()
+    store.commit(save("c", after="b"))
+    assert len(contents(store).checkpoints) == 3
 
-    def write(name: int) -> None:
-        while not stop.is_set():
-            store.commit(batch(row(f"{name}-{acknowledged[name]}")))
-            acknowledged[name] += 1
 
-    writers = [threading.Thread(target=write, args=(name,)) for name in range(2)]
-    for each in writers:
-        each.start()
-    try:
-        for number in range(15):
-
-            def work(number: int = number) -> None:
-                store.commit(batch(row(f"child {number}")))
-                assert contents(store).checkpoints
-
-            assert in_child(work) == 0
-    finally:
-        stop.set()
-        for each in writers:
-            each.join()
-    store.commit(batch(row("last")))
-    assert len(contents(store).checkpoints) == sum(acknowledged) + 15 + 1
+def test_workers_that_were_forked_first_go_on_when_the_parent_closes(
+    path: Path, store: SqliteBackend, open_store: Open
+) -> None:
+    """As a server does that loads its application and forks its workers then."""
+    store.commit(batch(row("parent")))
+    there, here = os.pipe()
+    workers = []
+    for number in range(3):
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                os.close(here)
+                os.read(there, 1)
+                for each in range(20):
+                    store.commit(batch(row(f"worker {number} {each}")))
+                status = 0
+            finally:
+                os._exit(status)
+        workers.append(child)
+    store.commit(batch(row("once more")))
     store.close()
+    os.close(here)
+    assert [os.waitpid(each, 0)[1] for each in workers] == [0, 0, 0]
+    os.close(there)
+    backend = open_store()
+    assert len(contents(backend).checkpoints) == 2 + 3 * 20
+    backend.close()
     connection = apsw.Connection(str(path), vfs="cksmvfs")
     assert connection.execute("PRAGMA integrity_check").get == "ok"
     connection.close()

@@ -9,19 +9,17 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import apsw
 import pytest
 
 import holdfast
 from holdfast.backends.sqlite.connection import PAGE_SIZE
-from holdfast.backends.sqlite.pages import INDEX_LEAF, TABLE_LEAF, Cell, Image, _cell_header
+from holdfast.backends.sqlite.pages import Cell, TablePages, _varint
+from holdfast.backends.sqlite.repair import _table_of
 
 _POINTERS = 8
 _COUNT = 3
 _FIRST_CELL = 5
-_KINDS = {"checkpoints": TABLE_LEAF, "sessions": TABLE_LEAF, "branches": INDEX_LEAF}
 
 
 def number_in(page: bytearray, at: int) -> int:
@@ -35,18 +33,15 @@ class File:
         self.path = path
         content = path.read_bytes()
         self.pages = [bytearray(content[at : at + PAGE_SIZE]) for at in range(0, len(content), PAGE_SIZE)]
-        self.image = Image(lambda number: bytes(self.pages[number - 1]), len(self.pages))
-        with apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY) as connection:
-            rows: Any = connection.execute("SELECT name, rootpage FROM sqlite_schema WHERE type = 'table'")
-            self.roots: dict[str, int] = dict(rows.fetchall())
-        connection.close()
+        self.rows = list(TablePages(lambda number: bytes(self.pages[number - 1]), len(self.pages)).rows())
 
     def cells(self, table: str) -> Iterator[Cell]:
-        return self.image.tree(self.roots[table])
+        return (cell for cell in self.rows if _table_of(cell) == table)
 
-    def bytes_of(self, cell: Cell, kind: int) -> bytes:
+    def bytes_of(self, cell: Cell) -> bytes:
         page = bytes(self.pages[cell.page - 1])
-        size, _, place = _cell_header(page, cell.at, kind)
+        size, place = _varint(page, cell.at)
+        _, place = _varint(page, place)
         return page[cell.at : place + size]
 
     def room_in(self, number: int) -> int:
@@ -97,7 +92,7 @@ def answers(path: Path, *, repair: bool) -> object:
         return store.current_branch("work"), main.load(), [each.to_dict() for each in main.log()]
 
 
-@pytest.mark.parametrize("table", _KINDS)
+@pytest.mark.parametrize("table", ["checkpoints", "sessions", "branches"])
 def test_an_old_version_of_a_row_in_its_own_page_is_passed_over(tmp_path: Path, table: str) -> None:
     path = tmp_path / "store.db"
     before, now = a_store(path)
@@ -107,7 +102,7 @@ def test_an_old_version_of_a_row_in_its_own_page_is_passed_over(tmp_path: Path, 
     current = max(present, key=lambda cell: now.room_in(cell.page))
     old = earlier[current.rowid]
     assert old.values != current.values
-    now.lay_behind_the_cells(current.page, before.bytes_of(old, _KINDS[table]))
+    now.lay_behind_the_cells(current.page, before.bytes_of(old))
     assert answers(path, repair=True) == truth
 
 
@@ -115,7 +110,7 @@ def test_an_old_version_of_a_row_in_another_page_is_passed_over(tmp_path: Path) 
     path = tmp_path / "store.db"
     before, now = a_store(path)
     truth = answers(path, repair=False)
-    earlier = {cell.rowid: before.bytes_of(cell, TABLE_LEAF) for cell in before.cells("checkpoints")}
+    earlier = {cell.rowid: before.bytes_of(cell) for cell in before.cells("checkpoints")}
     cells = [cell for cell in now.cells("checkpoints") if cell.rowid in earlier]
     longest = max(map(len, earlier.values()))
     roomy = [page for page in dict.fromkeys(cell.page for cell in cells) if now.room_in(page) > 2 + longest]
@@ -128,24 +123,3 @@ def test_an_old_version_of_a_row_in_another_page_is_passed_over(tmp_path: Path) 
             spoiled.path = tmp_path / f"spoiled-{page}-{current.rowid}.db"
             spoiled.lay_behind_the_cells(page, earlier[current.rowid])
             assert answers(spoiled.path, repair=True) == truth
-
-
-class Agent:
-    def snapshot(self) -> dict[str, Any]:
-        return {}
-
-    def restore(self, value: object) -> None:
-        pass
-
-
-class Versions:
-    """Tables with two versions of some rows, the one that is to be believed first."""
-
-    def __init__(self, **rows: list[tuple[Any, ...]]) -> None:
-        self._rows = rows
-
-    def rows(self, table: str) -> Iterator[tuple[Any, ...]]:
-        return iter(self._rows.get(table, []))
-
-    def entries(self, _index: str) -> Iterator[tuple[Any, ...]]:
-        return iter(())

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.backends.sqlite.place import file_system, identity, refuse_network
+from holdfast.backends.sqlite.files import file_system, identity, refuse_network
 from holdfast.errors import ErrorCode, UnsupportedError
 
 MOUNTS = """\

@@ -49,7 +49,6 @@ def test_threads_write_and_read_at_once_and_nothing_is_lost(path: Path, store: S
         each.join()
     assert failures == []
     assert [each.position for each in contents(store).checkpoints] == list(range(200, 0, -1))
-    assert store._pool._taken == {}
     # The file, the WAL and the index of the WAL for each connection; no more than four are kept.
     assert descriptors(path) <= 3 * 4
 
@@ -64,8 +63,7 @@ def test_a_thread_that_dies_in_a_read_leaves_nothing_behind(path: Path, store: S
         thread = threading.Thread(target=die)
         thread.start()
         thread.join()
-    assert store._pool._taken == {}
-    assert len(store._pool._idle) == 1
+    assert len(store._connections._idle) == 1
 
 
 def test_a_view_that_has_ended_does_not_answer(store: SqliteBackend) -> None:

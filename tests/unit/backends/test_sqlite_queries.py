@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.backends.query import to_sql as sql_of
 from holdfast.backends.sqlite import SqliteBackend
-from holdfast.backends.sqlite.query import to_sql
+from holdfast.backends.sqlite.reader import _DIALECT
 from holdfast.storage.records import CheckpointId, Query
 from holdfast.testing.rows import batch, row, save
 
@@ -22,7 +23,7 @@ def value_name(query: Query) -> str:
 
 def plan(path: Path, query: Query) -> str:
     connection = apsw.Connection(str(path), vfs="cksmvfs")
-    sql, parameters = to_sql(query)
+    sql, parameters = sql_of(query, _DIALECT)
     steps = [step[3] for step in connection.execute(f"EXPLAIN QUERY PLAN {sql}", parameters)]
     connection.close()
     return "; ".join(steps)
@@ -144,9 +145,9 @@ def test_the_text_of_a_query_depends_on_which_filters_it_has_and_never_on_their_
     filters: dict[str, Any],
 ) -> None:
     query = Query(**filters)
-    sql, parameters = to_sql(query)
+    sql, parameters = sql_of(query, _DIALECT)
     plain = {name: other_value(name, value) for name, value in filters.items()}
-    assert to_sql(Query(**plain))[0] == sql
+    assert sql_of(Query(**plain), _DIALECT)[0] == sql
     assert sql.count("?") == len(parameters)
 
 
@@ -159,9 +160,9 @@ def test_a_search_by_metadata_reads_no_further_than_its_limit(store: SqliteBacke
         seen.append(found)
         return found
 
-    connection = store._pool.take()
+    connection = store._connections.take()
     connection.row_trace = count
-    store._pool.give(connection)
+    store._connections.give(connection)
     with store.reader() as reader:
         seen.clear()
         assert len(reader.checkpoints(Query(metadata=((("k",), "0"),), limit=3))) == 3

@@ -195,7 +195,7 @@ def test_nothing_is_swept_while_anything_is_damaged(tmp_path):
         session.delete("#3")
         backend = store._backend
         assert isinstance(backend, SqliteBackend)
-        with backend._borrowed() as connection:
+        with backend._looking() as connection:
             connection.execute("DELETE FROM chunks WHERE hash = ?", (damaged.root,))
         before = store.stats().chunks
         with pytest.raises(

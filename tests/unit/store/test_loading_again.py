@@ -9,7 +9,7 @@ import pytest
 
 import holdfast
 from holdfast import ErrorCode, IntegrityError, NotFoundError
-from holdfast.backends.sqlite.read import SqliteReader
+from holdfast.backends.sqlite.reader import SqliteReader
 from holdfast.objects.tree import read as tree_read
 from holdfast.objects.tree.chunk_cache import KEPT_BYTES, TRUSTED_SECONDS
 from holdfast.testing.faults import Fault, FaultyBackend

@@ -147,7 +147,7 @@ def test_trouble_is_a_warning_at_the_line_that_saved_and_the_save_stays(tmp_path
         session.pin("@")
         backend = store._backend
         assert isinstance(backend, SqliteBackend)
-        with backend._borrowed() as connection:
+        with backend._looking() as connection:
             # What the pinned one needs is lost, behind the back of everything.
             connection.execute("DELETE FROM chunks")
         session = store.session("s", keep=Keep(at_most=2))

@@ -1,4 +1,4 @@
-"""One connection to a store: how it is opened, what is set on it, and how it waits for a lock.
+"""Connections to a store: how one is opened and set up, how it waits for a lock, and how threads share them.
 
 Every connection goes through SQLite's checksum VFS, which keeps an 8-byte checksum at the end of each page of the file
 and verifies it on every read: a page that changed on the disk is an error and never an answer. The driver ships it as a
@@ -6,6 +6,9 @@ loadable extension; it is loaded once per process.
 
 Waiting for a lock is done here and not by SQLite's own busy handler. With two writers and one sync per commit, SQLite's
 growing pauses left one of them waiting for a second while the other wrote; short random ones share the file fairly.
+
+SQLite keeps its locks and its shared memory per process, so a child must never touch an inherited connection: all are
+closed before a fork, and both sides open new ones.
 """
 
 from __future__ import annotations
@@ -13,14 +16,17 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Literal, TypeVar
+from weakref import WeakKeyDictionary
 
 import apsw
 
-from holdfast.backends.forking import no_fork
+from holdfast.backends.fork import STEADY
 from holdfast.backends.rows import Row
-from holdfast.backends.rules import store_damaged
-from holdfast.backends.sqlite.errors import store_locked
+from holdfast.backends.rules import store_closed, store_damaged
+from holdfast.backends.sqlite.errors import DRIVER_ERRORS, store_locked, translate
+from holdfast.backends.sqlite.files import identity
 from holdfast.errors import ErrorCode, UnsupportedError
 
 Durability = Literal["power", "process"]
@@ -39,6 +45,8 @@ _SYNCHRONOUS = {"power": 2, "process": 1}
 # Without a limit, one long read beside many saves leaves a large WAL behind for ever.
 _WAL_LIMIT = 64 << 20
 _LONGEST_PAUSE = 0.008
+_MOST_IDLE = 4
+"""A connection holds up to 2 MB of cache and three descriptors; more idle ones than this are closed."""
 
 
 def check_library(version: str) -> None:
@@ -59,7 +67,7 @@ def load_checksums(folder: str | None = None) -> None:
     Args:
         folder: Where the driver's extensions are; next to the driver if not given.
     """
-    with no_fork():
+    with STEADY:
         names = apsw.vfs_names()
         if CHECKSUMS in names:
             return
@@ -82,17 +90,51 @@ def load_checksums(folder: str | None = None) -> None:
             apsw.set_default_vfs(names[0])
 
 
-def connect(path: str, *, durability: Durability, writable: bool) -> apsw.Connection:
+def connect(path: str, *, writable: bool, durability: Durability) -> apsw.Connection:
     """Open a connection to a file that exists, with everything set; what the file holds is not looked at."""
-    if writable:
-        connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE, vfs=CHECKSUMS)
-    else:
-        connection = _connect_read_only(path)
+    connection = connect_plain(path, writable=writable)
     try:
-        _configure(connection, durability)
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, 1)
+        # Without it, a build with STAT4 prepares each join again whenever a parameter changes: 10 times slower.
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
+        # The size has an effect only on an empty file, but has to come first: if another process makes the store
+        # meanwhile, a first read with SQLite's own page size would cut the first page short, and its checksum would
+        # not match. Mapped memory would bypass the checksums, and a failing disk would end the process with a signal.
+        fetch(
+            connection,
+            f"PRAGMA page_size={PAGE_SIZE}; PRAGMA mmap_size=0; PRAGMA cell_size_check=ON; "
+            f"PRAGMA journal_size_limit={_WAL_LIMIT}",
+        )
+        set_durability(connection, durability)
     except BaseException:
         connection.close(force=True)
         raise
+    return connection
+
+
+def connect_plain(path: str, *, writable: bool) -> apsw.Connection:
+    """Open a connection without reading anything, so that it can be had of a damaged file too."""
+    name, flags = path, apsw.SQLITE_OPEN_READWRITE if writable else apsw.SQLITE_OPEN_READONLY
+    if not writable and not os.path.exists(path + "-wal") and not os.path.exists(path + "-journal"):  # noqa: PTH110
+        # Nobody writes, or there would be one of these; and SQLite cannot make the files that it shares with writers.
+        from urllib.parse import quote
+
+        name, flags = f"file:{quote(path)}?immutable=1", flags | apsw.SQLITE_OPEN_URI
+    connection = apsw.Connection(name, flags=flags, vfs=CHECKSUMS)
+    # `waiting` does the waiting.
+    connection.set_busy_timeout(0)
+    # A store has no triggers and no views; one that has them did not get them from us.
+    connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+    connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_VIEW, 0)
+    return connection
+
+
+def connect_unverified(path: str, *, writable: bool) -> apsw.Connection:
+    """A connection that reads pages whatever their checksums say, and writes right ones."""
+    connection = connect_plain(path, writable=writable)
+    fetch(connection, "PRAGMA checksum_verification=OFF")
     return connection
 
 
@@ -133,49 +175,149 @@ def fetch(connection: apsw.Connection, sql: str, parameters: Sequence[object] = 
     return connection.execute(sql, parameters).fetchall()
 
 
-def waiting(action: Callable[[], T], path: str, *, deadline: float, timeout: float) -> T:
-    """Do something that needs a lock of SQLite; while another process has it, try again until the deadline."""
-    longest = 0.001
+def waiting(action: Callable[[], T], path: str, timeout: float) -> T:
+    """Do something that needs a lock of SQLite; while another writer has it, try again until the time is over."""
+    try:
+        return action()
+    except apsw.BusyError:
+        deadline, longest = time.monotonic() + timeout, 0.001
     while True:
+        # Random, so that two writers do not meet again at each attempt; growing, so that many do not burn the CPU.
+        time.sleep(longest * os.urandom(1)[0] / 255)
+        longest = min(longest + 0.001, _LONGEST_PAUSE)
         try:
             return action()
         except apsw.BusyError as busy:
             if time.monotonic() >= deadline:
                 raise store_locked(path, timeout) from busy
-        # Random, so that two writers do not meet again at each attempt; growing, so that many do not burn the CPU.
-        time.sleep(longest * os.urandom(1)[0] / 255)
-        longest = min(longest + 0.001, _LONGEST_PAUSE)
 
 
-def _connect_read_only(path: str) -> apsw.Connection:
-    flags = apsw.SQLITE_OPEN_READONLY
-    if os.path.exists(path + "-wal") or os.path.exists(path + "-journal"):  # noqa: PTH110 - SQLite's own names
-        return apsw.Connection(path, flags=flags, vfs=CHECKSUMS)
-    # Nobody writes, or there would be one of these; and SQLite cannot make the files that it shares with writers.
-    from urllib.parse import quote
+def transact(connection: apsw.Connection, path: str, timeout: float, work: Callable[[], T]) -> T:
+    """Do something in a transaction of its own that has the write lock."""
+    # IMMEDIATE: a transaction that takes the write lock only later fails when somebody wrote in between.
+    waiting(lambda: connection.execute("BEGIN IMMEDIATE"), path, timeout)
+    try:
+        done = work()
+        # Before a store is in WAL mode, readers keep a commit waiting too.
+        waiting(lambda: connection.execute("COMMIT"), path, timeout)
+    except BaseException:
+        roll_back(connection)
+        raise
+    return done
 
-    return apsw.Connection(
-        f"file:{quote(path)}?immutable=1", flags=flags | apsw.SQLITE_OPEN_URI, vfs=CHECKSUMS
-    )
+
+def roll_back(connection: apsw.Connection) -> bool:
+    """End whatever transaction is open; False where the connection cannot be used again."""
+    try:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+    except apsw.Error:
+        # Closed by a fork, or failing: closing it rolls back too.
+        return False
+    return True
 
 
-def _configure(connection: apsw.Connection, durability: Durability) -> None:
-    # `waiting` does the waiting.
-    connection.set_busy_timeout(0)
-    # A store has no triggers and no views; one that has them did not get them from us.
-    connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
-    connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
-    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
-    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_VIEW, 0)
-    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, 1)
-    # Without it, a build with STAT4 prepares each join again whenever a parameter changes: 10 times slower.
-    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
-    # Has an effect only on an empty file, but has to come first: if another process makes the store meanwhile, a first
-    # read with SQLite's own page size would cut the first page short, and its checksum would not match.
-    fetch(connection, f"PRAGMA page_size={PAGE_SIZE}")
-    # Mapped memory would bypass the checksums, and a failing disk would end the process with a signal.
-    fetch(
-        connection,
-        f"PRAGMA mmap_size=0; PRAGMA cell_size_check=ON; PRAGMA journal_size_limit={_WAL_LIMIT}",
-    )
-    set_durability(connection, durability)
+class Connections:
+    """The connections of one backend: one user at a time each; the one given back last is taken first.
+
+    One that its user could not give back, as Ctrl-C may end it between any two calls, is held by nobody else: it is
+    closed with the last reference to it, and with it its view of the store.
+
+    Args:
+        opener: Opens a new connection, ready for use.
+        path: The file of the store.
+        url: The name of the store, for errors.
+        timeout: How many seconds to wait for a lock: while another process makes the store or recovers it, even the
+            settings of a connection have to wait.
+        most_idle: How many connections to keep for later.
+    """
+
+    def __init__(
+        self,
+        opener: Callable[[], apsw.Connection],
+        path: str,
+        url: str,
+        timeout: float,
+        most_idle: int = _MOST_IDLE,
+    ) -> None:
+        self._opener = opener
+        self._path = path
+        self._url = url
+        self._timeout = timeout
+        self._most_idle = most_idle
+        self._idle: list[apsw.Connection] = []
+        # All that are open, each with the identity of the file that it was opened on.
+        self._open: WeakKeyDictionary[apsw.Connection, object] = WeakKeyDictionary()
+        self._closed = False
+
+    def take(self) -> apsw.Connection:
+        """A connection for the caller alone, until it is given back."""
+        self.check_open()
+        file = identity(self._path)
+        while self._idle:
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                # Another thread was quicker.
+                break
+            if self._open.get(connection) == file:
+                return connection
+            # The file was removed or replaced: what this one would still write, nobody would ever read.
+            self._close(connection)
+        try:
+            return waiting(self._connect, self._path, self._timeout)
+        except DRIVER_ERRORS as error:
+            raise translate(error, self._path) from error
+
+    def give(self, connection: apsw.Connection, *, broken: bool = False) -> None:
+        """Give a connection back, outside of any transaction; a broken one is not used again."""
+        if broken or self._closed or len(self._idle) >= self._most_idle:
+            self._close(connection)
+        else:
+            self._idle.append(connection)
+
+    def check_open(self) -> None:
+        """Raise where the backend is closed."""
+        if self._closed:
+            raise store_closed(self._url)
+
+    @property
+    def is_in_use(self) -> bool:
+        """Whether there may be a connection: one is open, or can be opened."""
+        return not self._closed or bool(self._open)
+
+    def close(self) -> None:
+        """Close what is idle now, and the rest when it is given back."""
+        self._closed = True
+        with suppress(IndexError):
+            while True:
+                self._close(self._idle.pop())
+
+    def close_all(self) -> None:
+        """Close every connection, whoever uses it: the process is about to fork."""
+        for connection in list(self._open):
+            while True:
+                try:
+                    # Ends a statement that another thread is in the middle of.
+                    connection.interrupt()
+                    connection.close(force=True)
+                except apsw.ThreadingViolationError:
+                    time.sleep(0.001)
+                except apsw.Error:
+                    # It is closed already.
+                    break
+                else:
+                    break
+        self._idle.clear()
+        self._open.clear()
+
+    def _close(self, connection: apsw.Connection) -> None:
+        self._open.pop(connection, None)
+        connection.close(force=True)
+
+    def _connect(self) -> apsw.Connection:
+        # No fork may happen while a connection is half open.
+        with STEADY:
+            connection = self._opener()
+            self._open[connection] = identity(self._path)
+        return connection

@@ -1,19 +1,15 @@
-"""The one place where the driver's errors become ours.
-
-Every call into SQLite runs inside `translated`, so that no caller ever meets an `apsw` class. SQLite's codes say what
-went wrong in the library; ours say what a person can do about it.
-"""
+"""The driver's errors become ours. SQLite's codes say what went wrong; ours say what a person can do about it."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import apsw
 import ormsgpack
 
 from holdfast.backends.rules import store_damaged
-from holdfast.backends.translating import Translating
 from holdfast.errors import (
     BackendError,
     ErrorCode,
@@ -23,28 +19,38 @@ from holdfast.errors import (
     StateError,
 )
 
+DRIVER_ERRORS = (
+    apsw.Error,
+    # Text that we wrote is UTF-8, so what is not has been changed.
+    UnicodeDecodeError,
+    # Of the driver, and of the seal that comes before it.
+    OverflowError,
+    UnicodeEncodeError,
+    ormsgpack.MsgpackEncodeError,
+)
+"""What a call into SQLite raises; `translate` makes errors of ours of them."""
+
 _DAMAGED_PAGE = {apsw.SQLITE_IOERR_DATA, apsw.SQLITE_IOERR_CORRUPTFS, apsw.SQLITE_IOERR_SHORT_READ}
 _UNFIT_VALUE = {apsw.SQLITE_CONSTRAINT_DATATYPE, apsw.SQLITE_CONSTRAINT_NOTNULL}
 
 
-def translate(error: BaseException, path: str) -> HoldfastError | None:
-    """The error to raise instead of one of the driver's, or None where it is not the driver's."""
-    if isinstance(error, apsw.Error):
-        return _of_sqlite(error, path)
+def translate(error: Exception, path: str) -> HoldfastError:
+    """The error to raise instead of one of `DRIVER_ERRORS`."""
     if isinstance(error, UnicodeDecodeError):
-        # Text that we wrote is UTF-8, so what is not has been changed.
         return store_damaged(path, "a text in it is not UTF-8")
-    # Of the driver, and of the seal that comes before it.
-    if isinstance(error, (OverflowError, UnicodeEncodeError, ormsgpack.MsgpackEncodeError)):
+    if not isinstance(error, apsw.Error):
         return _unfit(error, path)
-    return None
+    build = next((build for kinds, build in _OURS if isinstance(error, kinds)), None)
+    return io_failed(path, f"{type(error).__name__}: {error}") if build is None else build(error, path)
 
 
-class translated(Translating):  # noqa: N801 - a context manager that reads as a word
-    """Run driver calls on the store at a path; their errors come out as holdfast's."""
-
-    __slots__ = ()
-    translate = staticmethod(translate)
+@contextmanager
+def translated(path: str) -> Iterator[None]:
+    """Run calls into SQLite on the store at a path; their errors come out as ours."""
+    try:
+        yield
+    except DRIVER_ERRORS as error:
+        raise translate(error, path) from error
 
 
 def extended_code(error: apsw.Error) -> int:
@@ -64,7 +70,7 @@ def store_locked(path: str, seconds: float) -> BackendError:
 
 
 def inside_a_save(path: str) -> BackendError:
-    """This thread itself is writing, and was interrupted by who wants to write now."""
+    """This thread itself is writing, and was interrupted by something that wants to write now."""
     return BackendError(
         f"the store {path} is locked: this thread is in the middle of a save",
         code=ErrorCode.STORE_LOCKED,
@@ -114,13 +120,6 @@ def store_missing(path: str) -> NotFoundError:
     )
 
 
-def _of_sqlite(error: apsw.Error, path: str) -> HoldfastError:
-    for kinds, build in _OURS:
-        if isinstance(error, kinds):
-            return build(error, path)
-    return io_failed(path, f"{type(error).__name__}: {error}")
-
-
 def _locked(error: apsw.Error, path: str) -> HoldfastError:
     return BackendError(
         f"the store {path} is locked: {error}",
@@ -132,10 +131,8 @@ def _locked(error: apsw.Error, path: str) -> HoldfastError:
 
 def _input_output(error: apsw.Error, path: str) -> HoldfastError:
     if extended_code(error) in _DAMAGED_PAGE:
-        return store_damaged(
-            path,
-            "a page does not match its checksum (it changed on disk, or another SQLite program wrote it)",
-        )
+        why = "a page does not match its checksum (it changed on disk, or another SQLite program wrote it)"
+        return store_damaged(path, why)
     return io_failed(path, str(error))
 
 
@@ -176,7 +173,7 @@ def _unfit(error: Exception, path: str) -> InvalidInputError:
     return InvalidInputError(
         f"a value cannot be kept in the store {path}: {error}",
         code=ErrorCode.BAD_ARGUMENT,
-        hint="use 64-bit integers and text without half surrogate pairs",
+        hint="use 64-bit integers, and text without half surrogate pairs, where each is asked for",
         path=path,
     )
 
@@ -193,11 +190,13 @@ _OURS: tuple[tuple[tuple[type[apsw.Error], ...], Callable[[apsw.Error, str], Hol
     ),
     # SQLError is what a missing table or column gives: the statements themselves are constant.
     (
-        (apsw.CorruptError, apsw.NotADBError, apsw.FormatError, apsw.MismatchError, apsw.SQLError),
+        (apsw.CorruptError, apsw.NotADBError, apsw.FormatError, apsw.SQLError),
         lambda error, path: store_damaged(path, str(error)),
     ),
     ((apsw.ConstraintError,), _constraint),
+    # A value of another type than the statement needs.
+    ((apsw.MismatchError, apsw.BindingsError), _unfit),
     ((apsw.TooBigError,), _too_big),
-    # The pool closes and interrupts connections under their users only around a fork.
+    # Connections are closed under their users only around a fork.
     ((apsw.ConnectionClosedError, apsw.CursorClosedError, apsw.InterruptError), _cut_off),
 )

@@ -1,11 +1,13 @@
 -- The tables of a holdfast store, format 0. docs/spec/sqlite.md says what each column means.
 -- `seal` is a checksum over the other columns of its row (holdfast.storage.records.seal).
 
+-- Small tables have rowids: then all rows that matter lie on pages of one kind, where they are found one by one when
+-- SQLite cannot read the file any more.
 CREATE TABLE header (
-    key TEXT NOT NULL PRIMARY KEY,
+    key TEXT NOT NULL,
     value TEXT NOT NULL,
     seal INTEGER NOT NULL
-) STRICT, WITHOUT ROWID;
+) STRICT;
 
 CREATE TABLE sessions (
     number INTEGER PRIMARY KEY,
@@ -17,7 +19,9 @@ CREATE TABLE sessions (
     log_count INTEGER NOT NULL,
     log_tip BLOB NOT NULL,
     current TEXT NOT NULL,
-    seal INTEGER NOT NULL
+    seal INTEGER NOT NULL,
+    -- How the last copy from another store left the session: a number that only its row as it was then gives. Not sealed.
+    adopted INTEGER
 ) STRICT;
 
 CREATE INDEX sessions_by_agent ON sessions (agent) WHERE agent IS NOT NULL;
@@ -29,8 +33,8 @@ CREATE TABLE branches (
     head BLOB NOT NULL,
     moved_at INTEGER NOT NULL,
     seal INTEGER NOT NULL,
-    PRIMARY KEY (session, name)
-) STRICT, WITHOUT ROWID;
+    UNIQUE (session, name)
+) STRICT;
 
 -- cost_usd and duration_ms are ANY, because a REAL column would turn -0.0 into 0.0, and what the id was hashed over
 -- has to come back as it was.
@@ -109,11 +113,10 @@ CREATE TABLE leases (
 
 -- epoch: opened anew by each collection of chunks. position: the highest that was ever given to a row that is gone.
 -- lease: the highest epoch that a lease was ever claimed with.
--- collecting: there while a collection is under way; when it last showed itself.
 CREATE TABLE counters (
-    name TEXT NOT NULL PRIMARY KEY,
+    name TEXT NOT NULL,
     value INTEGER NOT NULL
-) STRICT, WITHOUT ROWID;
+) STRICT;
 
 INSERT INTO counters (name, value) VALUES ('epoch', 0), ('position', 0), ('lease', 0);
 

@@ -1,4 +1,4 @@
-"""The file of a store and the folder around it: made private, made durable, and refused where SQLite cannot be safe.
+"""The file of a store and its folder: made private and durable, and refused where SQLite cannot be safe.
 
 Two rules come from SQLite. Its locks belong to the process and fall when *any* descriptor of the file is closed, so
 this module opens the file itself only to create it, before anybody can hold a lock. And a WAL needs memory shared
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from holdfast.backends.forking import no_fork
+from holdfast.backends.fork import STEADY
 from holdfast.backends.sqlite.errors import disk_full, io_failed, permission_denied, store_missing
 from holdfast.errors import ErrorCode, InvalidInputError, UnsupportedError
 
@@ -61,7 +61,7 @@ def make_file(path: Path, *, create: bool) -> None:
     with os_errors(path):
         # A second thread that opens the same new store waits here: a descriptor of ours that is closed after it has
         # taken SQLite's lock on the file would drop that lock.
-        with no_fork():
+        with STEADY:
             if not path.exists():
                 if not create:
                     raise store_missing(str(path))

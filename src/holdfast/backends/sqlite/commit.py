@@ -1,4 +1,4 @@
-"""A batch becomes rows: the one transaction through which everything is written.
+"""Commits: a batch, or rows of another store, become rows of this one in a transaction.
 
 This is the hot path, so the checks ride on the writes where they can. A branch moves with an UPDATE that names the
 expected head; a key and an id are free if their unique index lets them in. Only when something does not fit are the
@@ -13,18 +13,22 @@ import apsw
 
 from holdfast.backends import rows, rules
 from holdfast.backends.chunk_codec import PackedChunk
-from holdfast.backends.sqlite.chunks import write_chunks
+from holdfast.backends.sqlite.chunks import stamp_found, write_chunks
 from holdfast.backends.sqlite.connection import fetch
-from holdfast.backends.sqlite.read import NEWEST_POSITION, find_checkpoint
+from holdfast.backends.sqlite.extension import erase_rows, write_rows
+from holdfast.backends.sqlite.lease import check_fence, remove_named_after
+from holdfast.backends.sqlite.reader import NEWEST_POSITION, SELECT_SESSION, find_checkpoint
 from holdfast.errors import ConflictError
+from holdfast.storage.copy_rows import Adoption, adoption_mark
 from holdfast.storage.records import Batch, CheckpointId, CheckpointRow, Edit, Move, SessionRow
 
-INSERT_CHECKPOINT = (
+_INSERT_CHECKPOINT = (
     f"INSERT INTO checkpoints (session, position, {', '.join(rows.CHECKPOINT_COLUMNS)}) "  # noqa: S608 - constants
     f"VALUES (?, ?{', ?' * len(rows.CHECKPOINT_COLUMNS)})"
 )
 _EPOCH = "SELECT value FROM counters WHERE name = 'epoch'"
 _NEWEST_SESSION = "SELECT coalesce(max(number), 0) FROM sessions"
+_SELECT_NEWEST = f"SELECT ({NEWEST_POSITION}), ({_EPOCH}), ({_NEWEST_SESSION})"
 _SELECT_START = f"SELECT ({NEWEST_POSITION}), ({_EPOCH}), {rows.SESSION_FIELDS} FROM sessions WHERE id = ?"  # noqa: S608
 _INSERT_SESSION = f"INSERT INTO sessions ({rows.SESSION_FIELDS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
 # What a save changes; naming the other columns too would make SQLite rewrite the indexes on them.
@@ -52,6 +56,15 @@ _INSERT_OPERATION = (
 )
 _SELECT_POSITION = "SELECT position FROM checkpoints WHERE id = ?"
 _DELETE_OPERATIONS = "DELETE FROM operations WHERE session = ? AND number >= ?"
+_PUT_SESSION = (
+    f"INSERT INTO sessions ({rows.SESSION_FIELDS}, adopted) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "  # noqa: S608
+    "ON CONFLICT (number) DO UPDATE SET agent = excluded.agent, project = excluded.project, "
+    "created_at = excluded.created_at, last_seq = excluded.last_seq, log_count = excluded.log_count, "
+    "log_tip = excluded.log_tip, current = excluded.current, seal = excluded.seal, adopted = excluded.adopted"
+)
+_DELETE_TAGS = (
+    "DELETE FROM tags WHERE position = (SELECT position FROM checkpoints WHERE id = ? AND session = ?)"
+)
 _DELETE_CHECKPOINT = "DELETE FROM checkpoints WHERE position = ?"
 _RAISE_POSITION = "UPDATE counters SET value = max(value, ?) WHERE name = 'position'"
 _ERASE = (
@@ -67,7 +80,7 @@ _SELECT_KEY = (
 )
 
 
-def write(
+def write_batch(
     connection: apsw.Connection, batch: Batch, chunks: Sequence[PackedChunk], known: Collection[CheckpointId]
 ) -> dict[CheckpointId, CheckpointRow]:
     """Carry out a batch inside a transaction that is already open; the rows that it wrote.
@@ -82,9 +95,6 @@ def write(
         apsw.ConstraintError: An id or a key is taken; `diagnose` says which.
     """
     if batch.fence is not None:
-        # Only who holds a lease needs it.
-        from holdfast.backends.sqlite.leasing import check_fence
-
         check_fence(connection, batch.fence)
     position, epoch, number, current = _start(connection, batch.claim.session)
     session = rules.claim_session(current, batch)
@@ -107,31 +117,30 @@ def write(
             stored_bytes=0 if offset else stored_bytes,
         )
         new[row.id] = made
-        connection.execute(INSERT_CHECKPOINT, (number, *rows.checkpoint_row(made)[1:]))
-        if made.tags:
-            connection.executemany(_INSERT_TAG, [(tag, made.position) for tag in made.tags])
+        _insert_checkpoint(connection, number, made)
     for edit in batch.edits:
         changed = _write_edit(connection, edit)
         if edit.id in new:
             new[edit.id] = changed
-    _write_log(connection, number, batch)
+    if batch.operations or batch.cuts_log_from:
+        _write_log(connection, number, batch)
     for each in batch.removals:
         _remove(connection, each, session.id)
     if batch.rows:
-        # Only who has extension tables needs it.
-        from holdfast.backends.sqlite.extension import write_rows
-
         write_rows(connection, batch.rows)
     return new
 
 
-def _write_log(connection: apsw.Connection, number: int, batch: Batch) -> None:
+def _insert_checkpoint(connection: apsw.Connection, number: int, row: CheckpointRow) -> None:
+    connection.execute(_INSERT_CHECKPOINT, (number, *rows.checkpoint_row(row)[1:]))
+    if row.tags:
+        connection.executemany(_INSERT_TAG, [(tag, row.position) for tag in row.tags])
+
+
+def _write_log(connection: apsw.Connection, number: int, batch: Batch | Adoption) -> None:
     if batch.cuts_log_from:
         connection.execute(_DELETE_OPERATIONS, (number, batch.cuts_log_from))
-    if batch.operations:
-        connection.executemany(
-            _INSERT_OPERATION, [rows.operation_row(number, each) for each in batch.operations]
-        )
+    connection.executemany(_INSERT_OPERATION, [rows.operation_row(number, each) for each in batch.operations])
 
 
 def _check_relied_on(connection: apsw.Connection, batch: Batch) -> None:
@@ -172,9 +181,7 @@ def _start(connection: apsw.Connection, session: str) -> tuple[int, int, int, Se
     """The newest position, the epoch, the number of the session, and the session itself if it is there."""
     found = fetch(connection, _SELECT_START, (session,))
     if not found:
-        ((position, epoch, number),) = fetch(
-            connection, f"SELECT ({NEWEST_POSITION}), ({_EPOCH}), ({_NEWEST_SESSION})"
-        )
+        ((position, epoch, number),) = fetch(connection, _SELECT_NEWEST)
         return position, epoch, number + 1, None
     row = found[0]
     return row[0], row[1], row[2], rows.session_from(row[2:])
@@ -233,10 +240,49 @@ def _remove(connection: apsw.Connection, checkpoint: CheckpointId, session: str)
     connection.execute(_RAISE_POSITION, (row.position,))
 
 
+def adopt(connection: apsw.Connection, batch: Adoption, chunks: Sequence[PackedChunk]) -> None:
+    """Carry out an adoption inside a transaction that has the write lock.
+
+    Nothing is worked out here: the transaction asks whether the session is still as it was read, and writes. What was
+    adopted is marked in the session's row, so that the next copy can tell whether anybody has written since.
+    """
+    session = batch.session
+    found = fetch(connection, SELECT_SESSION, (session.id,))
+    if (rows.session_from(found[0]) if found else None) != batch.expected:
+        raise ConflictError.session_changed(session.id)
+    ((position, epoch, newest),) = fetch(connection, _SELECT_NEWEST)
+    number: int = found[0][0] if found else newest + 1
+    mark = None if batch.whole is None else adoption_mark(session, "whole" if batch.whole else "partial")
+    connection.execute(_PUT_SESSION, (*rows.session_row(number, session), mark))
+    write_chunks(connection, chunks, epoch)
+    missing = stamp_found(connection, batch.found, epoch)
+    if missing is not None:
+        raise rules.chunk_gone(missing)
+    # All go before any comes: a key may pass from one to another.
+    gone = [(each, number) for each in (*batch.removals, *(row.id for row in batch.checkpoints))]
+    connection.executemany(_DELETE_TAGS, gone)
+    connection.executemany("DELETE FROM checkpoints WHERE id = ? AND session = ?", gone)
+    for row in batch.checkpoints:
+        if not row.position:
+            position += 1
+        _insert_checkpoint(connection, number, row if row.position else row._replace(position=position))
+    connection.execute(_RAISE_POSITION, (position,))
+    if batch.branches is not None:
+        connection.execute("DELETE FROM branches WHERE session = ?", (number,))
+        sealed = [
+            (number, *row[1:], rows.branch_seal(row.session, row.name, row.head, row.moved_at))
+            for row in batch.branches
+        ]
+        connection.executemany(_INSERT_BRANCH, sealed)
+    _write_log(connection, number, batch)
+
+
 def erase_session(connection: apsw.Connection, session: str) -> None:
     """Remove a session with all that belongs to it, inside a transaction that has the write lock."""
+    erase_rows(connection, session)
     ((position,),) = fetch(connection, NEWEST_POSITION)
     connection.execute(_RAISE_POSITION, (position,))
     for (number,) in fetch(connection, "SELECT number FROM sessions WHERE id = ?", (session,)):
         for statement in _ERASE:
             connection.execute(statement, (number,))
+    remove_named_after(connection, session)

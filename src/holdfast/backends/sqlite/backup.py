@@ -1,4 +1,4 @@
-"""A consistent copy of a store, made beside running writers.
+"""Backup: a consistent copy of a store, made beside running writers.
 
 The copy is written page by page inside one read transaction, so that it is one moment of the store, page checksums
 included. It grows under a temporary name and gets its own only when it is whole and durable: whoever sees the target
@@ -14,7 +14,7 @@ import apsw
 
 from holdfast.backends.sqlite.connection import CHECKSUMS
 from holdfast.backends.sqlite.errors import translate, translated
-from holdfast.backends.sqlite.place import create_private, os_errors, sync_folder, usable
+from holdfast.backends.sqlite.files import create_private, os_errors, sync_folder, usable
 from holdfast.errors import ErrorCode, InvalidInputError
 
 
@@ -63,7 +63,7 @@ def _copy_pages(source: apsw.Connection, growing: Path, target: Path) -> None:
             backup.step(-1)
     except (apsw.FullError, apsw.ReadOnlyError) as error:
         # Only the target is written to, so it is the one without room.
-        raise translate(error, str(target)) or error from error
+        raise translate(error, str(target)) from error
     finally:
         copy.close()
 

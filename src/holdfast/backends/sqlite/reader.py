@@ -1,7 +1,6 @@
 """The reader: questions about one moment of the store, answered in one read transaction.
 
-In WAL mode a read transaction sees the file as it was at its first read, whoever writes meanwhile. The transaction is
-opened and ended by the backend; here are only the questions.
+In WAL mode a read transaction sees the file as it was at its first read, whoever writes meanwhile.
 """
 
 from __future__ import annotations
@@ -10,19 +9,24 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING
+from types import TracebackType
+from typing import Final
 
 import apsw
 
+from holdfast.backends import query as queries
 from holdfast.backends import rows
 from holdfast.backends.query import metadata_matches, normalized
 from holdfast.backends.rows import Row
 from holdfast.backends.sqlite.chunks import present_among, read_chunks
-from holdfast.backends.sqlite.connection import fetch
-from holdfast.backends.sqlite.creation import read_header
-from holdfast.backends.sqlite.errors import translated
-from holdfast.backends.sqlite.query import to_sql
-from holdfast.errors import ErrorCode, StateError
+from holdfast.backends.sqlite.connection import Connections, fetch, roll_back, waiting
+from holdfast.backends.sqlite.create import read_header
+from holdfast.backends.sqlite.errors import DRIVER_ERRORS, translate, translated
+from holdfast.backends.sqlite.extension import count_rows, read_rows, read_tables
+from holdfast.backends.sqlite.lease import read_lease
+from holdfast.errors import BackendError, ErrorCode, IntegrityError, StateError
+from holdfast.storage.copy_rows import Adopted, adoption_mark
+from holdfast.storage.leases import Lease
 from holdfast.storage.records import (
     BranchRow,
     CheckpointId,
@@ -33,12 +37,27 @@ from holdfast.storage.records import (
     SessionRow,
     StoreStats,
 )
+from holdfast.storage.tables import Row as TableRow
+from holdfast.storage.tables import RowQuery, Table
 
-if TYPE_CHECKING:
-    from holdfast.storage.copy_rows import Adopted
-    from holdfast.storage.leases import Lease
-    from holdfast.storage.tables import Row as TableRow
-    from holdfast.storage.tables import RowQuery, Table
+# SQLite has no statistics to choose by. CROSS JOIN is how one tells it to take the tables in this order.
+_DIALECT: Final = queries.Dialect(
+    placeholder="?",
+    by_tag=(
+        "tags AS t CROSS JOIN checkpoints AS c ON c.position = t.position "
+        "CROSS JOIN sessions AS s ON s.number = c.session"
+    ),
+    by_session="sessions AS s CROSS JOIN checkpoints AS c ON c.session = s.number",
+    newest="checkpoints AS c CROSS JOIN sessions AS s ON s.number = c.session",
+    few_of_each=(
+        "sessions AS s CROSS JOIN checkpoints AS c ON c.position IN ("
+        "SELECT c.position FROM checkpoints AS c WHERE c.session = s.number{conditions} "
+        "ORDER BY {order} {direction} LIMIT ?)"
+    ),
+    # GLOB is exact about upper and lower case, unlike LIKE.
+    auto="""(c."trigger" = ? OR c."trigger" GLOB 'auto:*')""",
+    always_few=False,
+)
 
 # A position is never given twice: what was removed from the end is remembered in the counter.
 NEWEST_POSITION = (
@@ -84,46 +103,43 @@ def find_checkpoint(connection: apsw.Connection, checkpoint: CheckpointId) -> Ch
     return None
 
 
-def mark_name(session: str) -> str:
-    """The counter that remembers how `adopt` left a session."""
-    return f"adopted {session}"
-
-
 class SqliteReader:
     """A `Reader` over a connection that is inside a read transaction."""
 
     def __init__(self, connection: apsw.Connection, path: str) -> None:
-        self._connected: apsw.Connection | None = connection
+        self._connection: apsw.Connection | None = connection
         self._path = path
 
     def leave(self) -> apsw.Connection:
         """End the use of the connection, which goes to somebody else."""
-        connection, self._connected = self._connection, None
+        connection, self._connection = self._open(), None
         return connection
 
-    @property
-    def _connection(self) -> apsw.Connection:
-        if self._connected is None:
+    def _open(self) -> apsw.Connection:
+        if self._connection is None:
             raise StateError(
                 f"this view of the store {self._path} has ended",
                 code=ErrorCode.STORE_CLOSED,
                 hint="ask inside of the `with backend.reader()` block",
                 path=self._path,
             )
-        return self._connected
+        return self._connection
+
+    def _all(self, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
+        try:
+            return self._open().execute(sql, parameters).fetchall()
+        except DRIVER_ERRORS as error:
+            raise translate(error, self._path) from error
 
     def lease(self, name: str) -> Lease | None:
         """See `Backend.lease`."""
-        # Only who wants a lease needs it.
-        from holdfast.backends.sqlite.leasing import read_lease
-
         with translated(self._path):
-            return read_lease(self._connection, name)
+            return read_lease(self._open(), name)
 
     def check_header(self) -> None:
         """Raise where the header of the store is damaged, or names something that this version does not know."""
         with translated(self._path):
-            read_header(self._connection, self._path)
+            read_header(self._open(), self._path)
 
     def session(self, session: str) -> SessionRow | None:
         """See `Reader.session`."""
@@ -147,17 +163,19 @@ class SqliteReader:
 
     def checkpoint(self, checkpoint: CheckpointId) -> CheckpointRow | None:
         """See `Reader.checkpoint`."""
-        with translated(self._path):
-            return find_checkpoint(self._connection, checkpoint)
+        for row in self._all(SELECT_CHECKPOINT, (checkpoint,)):
+            rows.check_checkpoint(row)
+            return rows.checkpoint_from(row)
+        return None
 
     def checkpoints(self, query: Query) -> Sequence[CheckpointRow]:
         """See `Reader.checkpoints`."""
-        sql, parameters = to_sql(query)
+        sql, parameters = queries.to_sql(query, _DIALECT)
         conditions = normalized(query.metadata)
         limit = math.inf if query.limit is None else query.limit
         found: list[CheckpointRow] = []
         # A statement that is left in the middle would hold the view open beyond its transaction.
-        with translated(self._path), closing(self._connection.execute(sql, parameters)) as cursor:
+        with translated(self._path), closing(self._open().execute(sql, parameters)) as cursor:
             for row in cursor:
                 if len(found) >= limit:
                     break
@@ -172,54 +190,46 @@ class SqliteReader:
 
     def chunks(self, hashes: Iterable[ChunkHash]) -> Mapping[ChunkHash, bytes]:
         """See `Reader.chunks`."""
-        with translated(self._path):
-            return read_chunks(self._connection, hashes)
+        try:
+            return read_chunks(self._open(), hashes)
+        except DRIVER_ERRORS as error:
+            raise translate(error, self._path) from error
 
     def present(self, hashes: Iterable[ChunkHash]) -> set[ChunkHash]:
         """Those of the chunks that are there."""
         with translated(self._path):
-            return present_among(self._connection, hashes)
+            return present_among(self._open(), hashes)
 
     def adopted(self, session: SessionRow) -> Adopted | None:
         """See `Reader.adopted`."""
-        # Only who copies between stores needs it.
-        from holdfast.storage.copy_rows import adoption_mark
-
-        marks = self._all("SELECT value FROM counters WHERE name = ?", (mark_name(session.id),))
+        marks = self._all("SELECT adopted FROM sessions WHERE id = ?", (session.id,))
         kinds: tuple[Adopted, ...] = ("whole", "partial")
         return next((each for each in kinds if marks and marks[0][0] == adoption_mark(session, each)), None)
 
     def tables(self) -> Sequence[Table]:
         """See `Reader.tables`."""
-        # Only who has extension tables needs it; the same below.
-        from holdfast.backends.sqlite.extension import read_tables
-
         with translated(self._path):
-            return list(read_tables(self._connection).values())
+            return list(read_tables(self._open()).values())
 
     def find_rows(self, table: Table, query: RowQuery) -> Sequence[TableRow]:
         """See `Reader.find_rows`."""
-        from holdfast.backends.sqlite.extension import read_rows
-
         with translated(self._path):
-            return read_rows(self._connection, table, query)
+            return read_rows(self._open(), table, query)
 
     def count_rows(self, table: Table, query: RowQuery) -> int:
         """See `Reader.count_rows`."""
-        from holdfast.backends.sqlite.extension import count_rows
-
         with translated(self._path):
-            return count_rows(self._connection, table, query)
+            return count_rows(self._open(), table, query)
 
     def newest_position(self) -> int:
         """The highest position that was ever given to a checkpoint."""
-        ((position,),) = self._all(NEWEST_POSITION, ())
+        ((position,),) = self._all(NEWEST_POSITION)
         return int(position)
 
     def stats(self) -> StoreStats:
         """See `Reader.stats`. Counting chunks reads all of their table, without the parts of large ones."""
         ((sessions, branches, checkpoints, hidden, chunks, chunk_bytes, stored_bytes),) = self._all(
-            _SELECT_STATS, ()
+            _SELECT_STATS
         )
         return StoreStats(
             sessions=sessions,
@@ -232,9 +242,48 @@ class SqliteReader:
             file_bytes=sum(_size(self._path + suffix) for suffix in ("", "-wal")),
         )
 
-    def _all(self, sql: str, parameters: Sequence[object]) -> list[Row]:
-        with translated(self._path):
-            return fetch(self._connection, sql, parameters)
+
+class View:
+    """One read transaction, from the first look to the last: the context manager that `SqliteBackend.reader` returns.
+
+    A class, because a generator costs more.
+    """
+
+    __slots__ = ("_connections", "_path", "_reader", "_timeout")
+
+    def __init__(self, connections: Connections, path: str, timeout: float) -> None:
+        self._connections = connections
+        self._path = path
+        self._timeout = timeout
+        self._reader: SqliteReader | None = None
+
+    def __enter__(self) -> SqliteReader:
+        connection = self._connections.take()
+
+        def begin() -> None:
+            # After a busy answer to the first read the transaction is open already.
+            if not connection.in_transaction:
+                connection.execute("BEGIN")
+            # A transaction sees the store as it is at its first read, so that read comes now.
+            connection.execute("SELECT 1 FROM header LIMIT 1").fetchall()
+
+        try:
+            waiting(begin, self._path, self._timeout)
+        except BaseException as error:
+            self._connections.give(connection, broken=True)
+            if isinstance(error, DRIVER_ERRORS):
+                raise translate(error, self._path) from error
+            raise
+        self._reader = SqliteReader(connection, self._path)
+        return self._reader
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._reader is not None, "left before it was entered"
+        connection = self._reader.leave()
+        failed = isinstance(error, (BackendError, IntegrityError))
+        self._connections.give(connection, broken=not roll_back(connection) or failed)
 
 
 def _size(path: str) -> int:

@@ -1,4 +1,4 @@
-"""How a file becomes a store, and how an existing one is recognized.
+"""Creation: how an empty file becomes a store, and how an existing one is recognized.
 
 The tables, the header and the marks in the file's own header come in one transaction: a file is empty or a whole store,
 whenever a process dies and however many make it at once. A file that is empty, or a SQLite file without any table, is
@@ -8,7 +8,6 @@ finished; anything else that does not carry our mark is left alone.
 from __future__ import annotations
 
 import shlex
-import time
 from pathlib import Path
 
 import apsw
@@ -21,6 +20,7 @@ from holdfast.backends.sqlite.connection import (
     check_checksums,
     check_setting,
     fetch,
+    transact,
     waiting,
 )
 from holdfast.errors import HoldfastError
@@ -73,9 +73,8 @@ def unreadable(path: str) -> HoldfastError:
 def initialize(connection: apsw.Connection, path: str, *, timeout: float) -> None:
     """Make a store of an empty file, unless another process does so first."""
     connection.reserve_bytes(reserve=RESERVED_BYTES)
-    deadline = time.monotonic() + timeout
-    waiting(lambda: connection.execute("BEGIN IMMEDIATE"), path, deadline=deadline, timeout=timeout)
-    try:
+
+    def make() -> None:
         if not is_store(connection, path):
             schema = Path(__file__).with_name("schema.sql").read_text(encoding="utf-8")
             fetch(connection, schema)
@@ -84,11 +83,8 @@ def initialize(connection: apsw.Connection, path: str, *, timeout: float) -> Non
                 connection,
                 f"PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version={VERSION_BASE + FORMAT}",
             )
-        waiting(lambda: connection.execute("COMMIT"), path, deadline=deadline, timeout=timeout)
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
+
+    transact(connection, path, timeout, make)
 
 
 def use_wal(connection: apsw.Connection, path: str, *, timeout: float) -> None:
@@ -96,9 +92,7 @@ def use_wal(connection: apsw.Connection, path: str, *, timeout: float) -> None:
     ((mode,),) = fetch(connection, "PRAGMA journal_mode")
     if mode == "wal":
         return
-    deadline = time.monotonic() + timeout
-    switch = "PRAGMA journal_mode=WAL"
-    waiting(lambda: fetch(connection, switch), path, deadline=deadline, timeout=timeout)
+    waiting(lambda: fetch(connection, "PRAGMA journal_mode=WAL"), path, timeout)
     # SQLite stays with the old mode where the file system cannot share memory between processes.
     check_setting(connection, "journal_mode", "wal")
 

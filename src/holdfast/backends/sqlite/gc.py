@@ -1,4 +1,4 @@
-"""Removing chunks that no checkpoint needs, in short transactions between those of the writers.
+"""Garbage collection: chunks that no checkpoint needs are removed in short transactions between those of the writers.
 
 What is needed is noted in a temporary table of a connection of its own: SQLite keeps it in a file when it grows, so
 that a large store takes no more memory than a small one. Chunks go from the youngest to the oldest, because a chunk
@@ -16,13 +16,16 @@ from typing import Any, Final
 
 import apsw
 
+from holdfast.backends.lease_rules import GC, check_no_collection, gc_lease, is_same
 from holdfast.backends.rebase import Dependent, Parent, rebase
 from holdfast.backends.sqlite.chunks import read_chunks
 from holdfast.backends.sqlite.connection import fetch, waiting
 from holdfast.backends.sqlite.errors import translated
-from holdfast.errors import BackendError, ConflictError, IntegrityError
+from holdfast.backends.sqlite.lease import put_lease, read_lease
+from holdfast.errors import BackendError, IntegrityError
 from holdfast.objects.compression import STREAM
 from holdfast.objects.tree.read import read_chunk
+from holdfast.storage.leases import Holder, Lease
 from holdfast.storage.records import ChunkHash, Swept
 
 _MOST_REWRITTEN: Final = 1 << 20
@@ -31,8 +34,8 @@ _MOST_REWRITTEN: Final = 1 << 20
 _REWRITTEN_AT_ONCE: Final = 16
 """Chunks that stand on one that goes; each may be followed by the rest of a stream."""
 
-_SIGN_EVERY: Final = 5.0
-"""Seconds between two signs while it marks; far less than anybody waits for one before taking over."""
+_RENEW_EVERY: Final = 5.0
+"""Seconds between two renewals of the lease while it marks; far less than anybody waits before taking over."""
 
 _NOTE = "INSERT INTO temp.needed (number, base) VALUES (?, ?) ON CONFLICT DO NOTHING"
 _GONE = (
@@ -60,50 +63,24 @@ _BELOW = (
     "CROSS JOIN temp.needed AS n ON n.number = b.number WHERE c.number = ?"
 )
 _REWRITE = "UPDATE chunks SET codec = ?, data = ?, base = ?, depth = ? WHERE number = ?"
-_SIGN = (
-    "INSERT INTO counters (name, value) SELECT 'collecting', ?1 FROM counters WHERE name = 'epoch' AND value = ?2 "
-    "ON CONFLICT (name) DO UPDATE SET value = excluded.value"
-)
-_END_SIGNS = (
-    "DELETE FROM counters WHERE name = 'collecting' AND (SELECT value FROM counters WHERE name = 'epoch') = ?"
-)
 _NOTE_BASE = "UPDATE temp.needed SET base = ? WHERE number = ?"
 
 Transaction = Callable[[Callable[[], Any]], Any]
 """Runs a function inside a transaction that has the write lock."""
 
 
-def open_epoch(connection: apsw.Connection, stale_after: float | None) -> int:
-    """Begin a new epoch, inside a transaction that has the write lock: no commit is under way.
+def open_epoch(connection: apsw.Connection, holder: Holder, stale_after: float | None) -> tuple[int, Lease]:
+    """Begin a new epoch and claim the lease of a collection, inside a transaction: no commit is under way.
 
     Raises:
-        ConflictError: Another collection has shown itself within `stale_after` seconds.
+        ConflictError: Another collection has renewed its lease within `stale_after` seconds (`collection-running`).
     """
-    check_nobody_collects(connection, stale_after)
-    connection.execute("UPDATE counters SET value = value + 1 WHERE name = 'epoch'")
-    epoch = current_epoch(connection)
-    show_sign(connection, epoch)
-    return epoch
-
-
-def check_nobody_collects(connection: apsw.Connection, stale_after: float | None) -> None:
-    """Raise ConflictError where another collection has shown itself within so many seconds; None asks nothing."""
-    if stale_after is None:
-        return
-    seen = fetch(connection, "SELECT value FROM counters WHERE name = 'collecting'")
-    # Either way: a sign from far in the future was given by a clock that went wrong, and must not count for ever.
-    if seen and abs(time.time() - seen[0][0]) < stale_after:
-        raise ConflictError.collection_running()
-
-
-def show_sign(connection: apsw.Connection, epoch: int) -> None:
-    """Say that the collection of this epoch is at work, if it is the newest; inside a transaction."""
-    connection.execute(_SIGN, (int(time.time()), epoch))
-
-
-def end_signs(connection: apsw.Connection, epoch: int) -> None:
-    """Take that back, if it is the newest; inside a transaction."""
-    connection.execute(_END_SIGNS, (epoch,))
+    epoch = current_epoch(connection) + 1
+    lease = gc_lease(holder, epoch)
+    check_no_collection(read_lease(connection, GC), lease, stale_after)
+    connection.execute("UPDATE counters SET value = ? WHERE name = 'epoch'", (epoch,))
+    put_lease(connection, lease)
+    return epoch, lease
 
 
 def current_epoch(connection: apsw.Connection) -> int:
@@ -113,14 +90,13 @@ def current_epoch(connection: apsw.Connection) -> int:
     return epoch
 
 
-def rewrite_file(connection: apsw.Connection, path: str, *, timeout: float) -> None:
+def rewrite_file(connection: apsw.Connection, path: str, timeout: float) -> None:
     """Write the file anew without anything that was removed, and empty the write-ahead log.
 
     Removed rows stay in free pages and in the log until something else is written over them. Clearing single pages
     would not be enough: SQLite moves rows between pages, and leaves what it moved where it was.
     """
-    deadline = time.monotonic() + timeout
-    waiting(lambda: fetch(connection, "VACUUM"), path, deadline=deadline, timeout=timeout)
+    waiting(lambda: fetch(connection, "VACUUM"), path, timeout)
 
     def empty_log() -> None:
         ((busy, _, _),) = fetch(connection, "PRAGMA wal_checkpoint(TRUNCATE)")
@@ -128,20 +104,26 @@ def rewrite_file(connection: apsw.Connection, path: str, *, timeout: float) -> N
             # A reader that began before still needs the old pages.
             raise apsw.BusyError("the write-ahead log is in use")
 
-    waiting(empty_log, path, deadline=deadline, timeout=timeout)
+    waiting(empty_log, path, timeout)
 
 
 class SqliteCollection:
-    """A `Collection` over a connection that nobody else uses; without a way into a transaction it sweeps nothing."""
+    """A `Collection` over a connection that nobody else uses; without a lease it is a dry run."""
 
     def __init__(
-        self, connection: apsw.Connection, path: str, epoch: int, transaction: Transaction | None
+        self,
+        connection: apsw.Connection,
+        path: str,
+        epoch: int,
+        lease: Lease | None,
+        transaction: Transaction,
     ) -> None:
         self._connection = connection
         self._path = path
         self._epoch = epoch
+        self._lease = lease
         self._transaction = transaction
-        self._shown = time.monotonic()
+        self._renewed = time.monotonic()
         # Chunks that come meanwhile have higher numbers or newer stamps; going down never meets one twice.
         self._below = (1 << 63) - 1
         with translated(path):
@@ -154,7 +136,7 @@ class SqliteCollection:
     def mark(self, names: Iterable[ChunkHash]) -> Sequence[ChunkHash]:
         """See `Collection.mark`."""
         new: list[ChunkHash] = []
-        self._show()
+        self._renew_in_time()
         with translated(self._path):
             for name in names:
                 found = fetch(
@@ -180,7 +162,7 @@ class SqliteCollection:
 
     def sweep(self, limit: int) -> Swept:
         """See `Collection.sweep`."""
-        if self._transaction is None:
+        if self._lease is None:
             return Swept()
         below = self._below
         try:
@@ -195,7 +177,7 @@ class SqliteCollection:
         if current_epoch(self._connection) != self._epoch:
             # A newer collection notes what stands on what, and must find it so: nobody else may write chunks anew then.
             return Swept(superseded=True)
-        show_sign(self._connection, self._epoch)
+        self._renew()
         # Looked up under the write lock: a writer may have stamped one since the last transaction.
         gone = fetch(
             self._connection,
@@ -216,14 +198,20 @@ class SqliteCollection:
             freed += size
         return Swept(removed, freed, done=len(gone) <= limit)
 
-    def _show(self) -> None:
-        """Show that it is at work, where the last sign is some time ago: marking alone writes nothing."""
-        if self._transaction is None or time.monotonic() - self._shown < _SIGN_EVERY:
+    def _renew(self) -> None:
+        """Renew the lease, inside a transaction."""
+        current = read_lease(self._connection, GC)
+        if self._lease is not None and current is not None and is_same(current, self._lease):
+            put_lease(self._connection, gc_lease(self._lease.holder, self._epoch))
+
+    def _renew_in_time(self) -> None:
+        """Renew the lease if that was some time ago: marking alone writes nothing."""
+        if self._lease is None or time.monotonic() - self._renewed < _RENEW_EVERY:
             return
-        self._shown = time.monotonic()
-        # Without this one sign others may take over, and nothing is lost.
-        with suppress(BackendError):
-            self._transaction(lambda: show_sign(self._connection, self._epoch))
+        self._renewed = time.monotonic()
+        # If it cannot be renewed this once, others may take over, and nothing is lost.
+        with suppress(BackendError), translated(self._path):
+            self._transaction(self._renew)
 
     def _stands_on(self, number: int) -> bool:
         return bool(fetch(self._connection, _STANDS_ON, (number, number)))

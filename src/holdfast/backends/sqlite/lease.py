@@ -18,10 +18,7 @@ from holdfast.storage.leases import Fence, Holder, Lease
 _SELECT = (
     "SELECT name, holder, host, pid, started, epoch, since, until, length, ticks FROM leases WHERE name = ?"
 )
-_NEXT_EPOCH = (
-    "INSERT INTO counters (name, value) VALUES ('lease', 1) "
-    "ON CONFLICT (name) DO UPDATE SET value = value + 1 RETURNING value"
-)
+_NEXT_EPOCH = "UPDATE counters SET value = value + 1 WHERE name = 'lease' RETURNING value"
 _PUT = "INSERT OR REPLACE INTO leases VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _RENEW = "UPDATE leases SET until = ?, length = ?, ticks = ? WHERE name = ?"
 _DELETE = "DELETE FROM leases WHERE name = ? AND epoch = ? AND holder = ?"
@@ -43,8 +40,13 @@ def claim(
     lease_rules.check_free(read_lease(connection, name), holder, at=at, ticks=ticks)
     ((epoch,),) = fetch(connection, _NEXT_EPOCH)
     made = lease_rules.taken(name, holder, length, epoch=epoch, at=at, ticks=ticks)
-    connection.execute(_PUT, (name, *holder, *made[2:]))
+    put_lease(connection, made)
     return made
+
+
+def put_lease(connection: apsw.Connection, lease: Lease) -> None:
+    """Put a lease in the place of what there was, likewise."""
+    connection.execute(_PUT, (lease.name, *lease.holder, *lease[2:]))
 
 
 def renew(
