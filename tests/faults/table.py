@@ -161,8 +161,8 @@ FAULTS = (
         "blind-swap-memory",
         "the memory backend moves a branch wherever it is",
         "backends",
-        "if actual != move.expected:",
-        "if False:",
+        "actual = heads.get(move.branch, branch.head if branch else None)",
+        "actual = move.expected",
         *_MEMORY,
     ),
     _fault(
