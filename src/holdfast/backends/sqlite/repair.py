@@ -462,9 +462,10 @@ def _replace(
 
 
 def _fill(made: apsw.Connection, seen: SqliteInspection, wanted: Rebuilt) -> None:
-    # The file was initialized with a header of its own.
-    made.execute("DELETE FROM header")
     for table, row in damage.new_rows(seen, wanted):
+        if table == "header":
+            # The file was initialized with a header of its own, which stands in for what is lost.
+            made.execute("DELETE FROM header WHERE key = ?", row[:1])
         _insert(made, table, row)
     newest_epoch = 0
     for row in damage.new_chunk_rows(seen, wanted):
