@@ -66,9 +66,11 @@ def check_header(entries: Iterable[Entry], where: str) -> dict[str, str]:
     if not header.keys() >= HEADER_KEYS:
         raise store_damaged(where, "its header is not complete")
     if int(header["format"]) > FORMAT:
-        raise too_new(where, int(header["format"]))
-    if int(revision) != REVISION:
-        raise _other_revision(where, int(revision))
+        raise too_new(where, header["format"])
+    if int(revision) > REVISION:
+        raise too_new(where, f"{FORMAT}.{revision}")
+    if int(revision) < REVISION:
+        raise _too_old(where, int(revision))
     # A layout of other figures would be read all right; but a state saved by this version would have another root.
     if (header["cipher"], header["hash"], header["layout"]) != ("0", "blake3", FORMAT_0.canonical()):
         raise UnsupportedError(
@@ -87,10 +89,10 @@ def not_a_store(where: str, *, hint: str) -> InvalidInputError:
     )
 
 
-def too_new(where: str, version: int) -> UnsupportedError:
+def too_new(where: str, version: int | str) -> UnsupportedError:
     """A newer version of holdfast made it."""
     return UnsupportedError(
-        f"the store {where} has format {version}; this version of holdfast reads formats up to {FORMAT}",
+        f"the store {where} has format {version}; this version of holdfast reads formats up to {FORMAT}.{REVISION}",
         code=ErrorCode.FORMAT_TOO_NEW,
         hint="upgrade holdfast: pip install --upgrade holdfast",
         path=where,
@@ -98,15 +100,12 @@ def too_new(where: str, version: int) -> UnsupportedError:
     )
 
 
-def _other_revision(where: str, revision: int) -> UnsupportedError:
-    """Another version from before the first release made it."""
-    newer = revision > REVISION
+def _too_old(where: str, revision: int) -> UnsupportedError:
+    """A version from before the first release made it."""
     return UnsupportedError(
         f"the store {where} has tables of revision {revision}; this version of holdfast needs revision {REVISION}",
-        code=ErrorCode.FORMAT_TOO_NEW if newer else ErrorCode.FORMAT_TOO_OLD,
-        hint="upgrade holdfast: pip install --upgrade holdfast"
-        if newer
-        else "make a new store elsewhere; export what you need with the version that made this one",
+        code=ErrorCode.FORMAT_TOO_OLD,
+        hint="make a new store elsewhere; export what you need with the version that made this one",
         path=where,
         revision=revision,
     )
