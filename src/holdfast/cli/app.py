@@ -123,6 +123,7 @@ COMMANDS = {
         "commands.transfer:import_langgraph", "Set up", "Take over threads of LangGraph's savers", 1
     ),
     "serve": Entry("commands.servers:serve", "Serve", "Serve the store: JSON-RPC, REST, events, metrics", 2),
+    "mcp": Entry("commands.servers:mcp", "Serve", "Serve the store to a coding agent over MCP", 2),
     "live": Entry("", "Serve", "Reach agents that are awake in other processes"),
     "live list": Entry("commands.servers:live_list", "Live", "List the agents that are awake", 1),
     "live create": Entry("commands.servers:live_create", "Live", "Have a live agent save itself now", 2),

@@ -5,6 +5,6 @@
 """
 
 from holdfast.gateway.app import create_app, serve
-from holdfast.gateway.security import Limits, Tokens
+from holdfast.gateway.security import Guard, Limits, Tokens
 
-__all__ = ["Limits", "Tokens", "create_app", "serve"]
+__all__ = ["Guard", "Limits", "Tokens", "create_app", "serve"]

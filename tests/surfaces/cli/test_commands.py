@@ -100,7 +100,18 @@ CASES = {
     "config": Case("config", "config", "session", "key,value", "nope", "bad-config"),
     "completion": Case("completion bash", "completion", "complete", "", "tcsh"),
 }
-ELSEWHERE = {"brief", "demo", "exec", "heartbeat", "import-langgraph", "reindex", "serve", "sql", "why"}
+ELSEWHERE = {
+    "brief",
+    "demo",
+    "exec",
+    "heartbeat",
+    "import-langgraph",
+    "mcp",
+    "reindex",
+    "serve",
+    "sql",
+    "why",
+}
 """Commands that have test modules of their own."""
 
 CHANGE = {

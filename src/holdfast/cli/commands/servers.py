@@ -17,6 +17,7 @@ from holdfast.errors import ErrorCode, NotFoundError, UnsupportedError
 
 if TYPE_CHECKING:
     from holdfast import Store
+    from holdfast.operations import Service
 
 PORT = 8137
 _LIVE = (
@@ -131,6 +132,71 @@ def _audit_to(path: str | None) -> None:
     audit.addHandler(handler)
     audit.setLevel(logging.INFO)
     audit.propagate = False
+
+
+@command(
+    "mcp",
+    """Serve the store to a coding agent over MCP: on stdin and stdout, or over HTTP with --http.
+
+    \b
+    Examples:
+      holdfast mcp --tools
+    """,
+)
+@click.option("--http", is_flag=True, help="Serve streamable HTTP at /mcp, with the tokens of holdfast serve")
+@click.option(
+    "--host", default="127.0.0.1", metavar="ADDRESS", show_default=True, help="With --http: where to listen"
+)
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=PORT + 1, show_default=True, help="0 takes a free one"
+)
+@click.option("--token-file", type=click.Path(), metavar="PATH", help="With --http: where the tokens are")
+@click.option(
+    "--scope",
+    type=click.Choice(["read", "write", "admin"]),
+    default="admin",
+    show_default=True,
+    help="On stdin: what the agent may do",
+)
+@click.option("--tools", is_flag=True, help="Only list the tools")
+def mcp(cmd: Invocation, **given: Any) -> None:
+    """Serve until the other side leaves."""
+    try:
+        from holdfast.mcp import create_http_app, serve_stdio
+        from holdfast.mcp.tools import TOOLS
+    except ImportError as error:
+        raise _needs("mcp", error) from error
+    if given["tools"]:
+        rows(cmd, TOOLS, (Column("name", width=30, style="yellow"), Column("summary", width=10_000)))
+        return
+    from holdfast.operations import Service
+
+    with cmd.open_or_make() as store:
+        service = Service(store, session=cmd.session)
+        try:
+            if not given["http"]:
+                serve_stdio(service, given["scope"])
+                return
+            _mcp_http(cmd, store, service, create_http_app, given)
+        finally:
+            service.close()
+
+
+def _mcp_http(cmd: Invocation, store: Store, service: Service, make: Any, given: dict[str, Any]) -> None:
+    try:
+        from holdfast.gateway import Guard, Limits, Tokens, app, security
+    except ImportError as error:
+        raise _needs("gateway", error) from error
+    chosen = given["token_file"]
+    path = Path(chosen) if chosen else security.token_file(store.url)
+    tokens = Tokens.load(path)
+    bound, names = app.listen(given["host"], given["port"], None)
+    data(f"http://{given['host']}:{bound.getsockname()[1]}/mcp")
+    cmd.say(f"the tokens are in {path}")
+    sys.stdout.flush()
+    _audit_to(None)
+    service.observers.append(security.write_audit)
+    app.serve(Guard(make(service, names), tokens, names, Limits()), [bound])
 
 
 # Live agents
