@@ -26,7 +26,7 @@ from holdfast.objects.document.containers import (
     plain_copy,
     tracked_copy,
 )
-from holdfast.objects.document.document import Change, DocumentEncoding, LivingTree
+from holdfast.objects.document.document import Change, DocumentEncoder, DocumentEncoding
 from holdfast.objects.tree.state import decode_state, encode_state
 from holdfast.storage.records import ChunkHash
 
@@ -76,7 +76,7 @@ class Both:
         self.model = copy.deepcopy(first)
         unshare(self.model)
         self.document = tracked_copy(copy.deepcopy(first))
-        self.tree = LivingTree(self.document, GLOBAL, cuts=SMALL)
+        self.tree = DocumentEncoder(self.document, GLOBAL, cuts=SMALL)
         self.store: dict[ChunkHash, bytes] = {}
         self.under_way: list[tuple[DocumentEncoding, Any]] = []
         self.saved: Any = None

@@ -58,10 +58,8 @@ def from_json(data: Any) -> Any:
             if TYPE in item:
                 tags.append((holder, place))
                 depth += 1
-                if depth > msgpack.MAX_EXTENSION_DEPTH:
-                    raise MalformedError(
-                        f"more than {msgpack.MAX_EXTENSION_DEPTH} tagged values in each other"
-                    )
+                if depth > msgpack.MAX_DEPTH:
+                    raise MalformedError(f"more than {msgpack.MAX_DEPTH} tagged values in each other")
             left += [(item, key, depth) for key, each in item.items() if type(each) in _CONTAINERS]
         elif type(item) is list:
             left += [(item, at, depth) for at, each in enumerate(item) if type(each) in _CONTAINERS]

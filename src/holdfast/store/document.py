@@ -21,7 +21,7 @@ from holdfast.objects.document.containers import (
     plain_copy,
     tracked_copy,
 )
-from holdfast.objects.document.document import Change, DocumentEncoding, LivingTree
+from holdfast.objects.document.document import Change, DocumentEncoder, DocumentEncoding
 from holdfast.objects.tree.boundaries import FORMAT_0, Cuts
 from holdfast.objects.tree.state import EncodedState
 from holdfast.storage.records import ChunkHash
@@ -38,7 +38,7 @@ class TrackedDocument:
 
     __slots__ = ()
 
-    _tree: LivingTree
+    _tree: DocumentEncoder
     _commit: Commit
 
     if TYPE_CHECKING:
@@ -184,6 +184,6 @@ def make_document(
         )
     document = tracked_copy(value, cls=cls)
     # Here and not in an __init__: these are dicts and lists, which may be initialised again at any time.
-    document._tree = LivingTree(document, types, stored, cuts=cuts or FORMAT_0)  # noqa: SLF001
+    document._tree = DocumentEncoder(document, types, stored, cuts=cuts or FORMAT_0)  # noqa: SLF001
     document._commit = commit  # noqa: SLF001
     return document

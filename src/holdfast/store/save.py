@@ -64,7 +64,7 @@ from holdfast.store.place import (
 
 if TYPE_CHECKING:
     from holdfast.history.keep import Keep
-    from holdfast.objects.tree.memo import StateMemo
+    from holdfast.objects.tree.build import StateMemo
     from holdfast.store.archive.export_dir import ExportFolder
     from holdfast.store.document import DocumentKinds
     from holdfast.store.keep import Retirement, SaveRetention

@@ -28,9 +28,7 @@ from holdfast.objects.codec import builtin_types, msgpack
 from holdfast.objects.codec.decode import decode_value
 from holdfast.objects.codec.encode import encode_value
 from holdfast.objects.codec.opaque import Opaque
-from holdfast.objects.codec.reading import Reader
 from holdfast.objects.codec.registry import TypeRegistry
-from holdfast.objects.codec.walking import Walker
 
 SPEC = Path(__file__).resolve().parents[3] / "docs" / "spec" / "encoding.md"
 
@@ -127,14 +125,12 @@ def test_the_table_has_every_example():
 def test_a_value_has_the_bytes_of_the_table(label):
     written = examples()[label]
     assert encode_value(VECTORS[label], TYPES).hex() == written.hex()
-    assert Walker(TYPES, fast=False).encode(VECTORS[label]).hex() == written.hex()
 
 
 @pytest.mark.parametrize("label", VECTORS)
 def test_the_bytes_of_the_table_are_read_as_the_value(label):
     written = examples()[label]
     assert identical(decode_value(written, TYPES), VECTORS[label])
-    assert identical(Reader(written, TYPES, fast=False).decode(), VECTORS[label])
 
 
 def test_every_code_is_described_and_has_an_example():
@@ -158,9 +154,7 @@ def test_every_code_is_described_and_has_an_example():
 def test_the_limits_are_those_of_the_page():
     page = SPEC.read_text(encoding="utf-8")
     assert f"at most {msgpack.MAX_DEPTH:,} deep" in page
-    assert f"extensions at most {msgpack.MAX_EXTENSION_DEPTH}." in page
     assert f"at most {msgpack.MAX_COLLISIONS:,} may have" in page
-    assert msgpack.MAX_SIZE == 2**32 - 1
     assert " ".join(builtin_types.FACTORIES) in page
 
 
@@ -180,4 +174,3 @@ def test_the_limits_are_those_of_the_page():
 def test_what_is_longer_than_it_need_be_is_read_all_the_same(written, value):
     body = bytes.fromhex(written)
     assert identical(decode_value(body, TYPES), value)
-    assert identical(Reader(body, TYPES, fast=False).decode(), value)

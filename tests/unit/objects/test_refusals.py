@@ -26,7 +26,6 @@ from holdfast.objects.codec.decode import decode_value
 from holdfast.objects.codec.encode import encode_value
 from holdfast.objects.codec.opaque import Opaque
 from holdfast.objects.codec.registry import TypeRegistry
-from holdfast.objects.codec.walking import Walker
 
 NOBODY = TypeRegistry()
 
@@ -34,9 +33,6 @@ NOBODY = TypeRegistry()
 def refused(value: Any, types: TypeRegistry = TYPES) -> InvalidInputError:
     with pytest.raises(InvalidInputError) as caught:
         encode_value(value, types)
-    with pytest.raises(InvalidInputError) as slow:
-        Walker(types, fast=False).encode(value)
-    assert str(slow.value) == str(caught.value)
     assert caught.value.hint
     return caught.value
 
@@ -357,11 +353,3 @@ class Clash:
 
     def __eq__(self, other: object) -> bool:
         return self is other
-
-
-def test_a_value_too_large_for_the_format_is_refused(monkeypatch):
-    monkeypatch.setattr(msgpack, "MAX_SIZE", 1000)
-    for value in ("x" * 1000, ["x" * 600, "y" * 600], {1: "x" * 2000}, [("x" * 600, bytearray(600))]):
-        with pytest.raises(InvalidInputError) as caught:
-            encode_value(value, TYPES)
-        assert caught.value.code is ErrorCode.VALUE_TOO_LARGE

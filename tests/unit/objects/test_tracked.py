@@ -457,6 +457,6 @@ def test_they_are_encoded_as_the_dicts_and_lists_they_equal(state):
     assert encode_value(document, GLOBAL) == plain
     assert encode_value([(document, 1)], GLOBAL) == encode_value([(state, 1)], GLOBAL)
     nested, tracked = state, document
-    for _ in range(300):
+    for _ in range(200):
         nested, tracked = [nested], [tracked]
     assert encode_value(tracked, GLOBAL) == encode_value(nested, GLOBAL)

@@ -491,3 +491,8 @@ class EncodedAsPlain:
 def encoded_type(value: Any) -> type:
     """What a value is encoded as."""
     return value._plain if isinstance(value, EncodedAsPlain) else type(value)  # noqa: SLF001 - its own class
+
+
+def plain_shell(value: EncodedAsPlain) -> Any:
+    """The dict or list that it equals; what is in it stays as it is."""
+    return value._plain(value)  # noqa: SLF001 - its own class

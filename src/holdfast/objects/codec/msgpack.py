@@ -8,23 +8,17 @@ A code is never reused or changed once released: stored states live longer than 
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Final
 
 import ormsgpack
 
-MAX_DEPTH: Final = 10_000
+MAX_DEPTH: Final = 254
 """How deep containers may lie in each other, counted as on the wire: a registered object is two levels."""
 
-READ_DEPTH: Final = MAX_DEPTH + 1_000
-"""How deep they may lie in what is read. Parts of a large state are encoded on their own, each within the limit, up to
-some hundreds of levels down; what was saved must always load."""
-
-MAX_EXTENSION_DEPTH: Final = 200
-"""How deep extensions (tuples, sets, objects ...) may lie in each other: Python hashes, compares and frees such values
-by recursion in C, which must never reach the end of a thread's stack."""
-
-MAX_SIZE: Final = (1 << 32) - 1
-"""How many bytes an encoded value may take: MessagePack has no room for longer lengths."""
+READ_DEPTH: Final = 1_022
+"""How deep lists and dicts may lie in what is read. Parts of a large state are encoded on their own, each within the
+limit, some dozens of levels down; what was saved must always load."""
 
 MAX_COLLISIONS: Final = 4096
 """How many members of one set or mapping may have a hash that another member has: past this, building it again takes
@@ -99,3 +93,22 @@ def extension_header(code: int, size: int) -> bytes:
     if size < 1 << 16:
         return struct.pack(">BHB", 0xC8, size, code)
     return struct.pack(">BIB", 0xC9, size, code)
+
+
+def array(parts: Sequence[bytes]) -> bytes:
+    """An array of encoded values."""
+    return array_header(len(parts)) + b"".join(parts)
+
+
+def extension(code: int, payload: bytes) -> bytes:
+    """An extension with that payload."""
+    return extension_header(code, len(payload)) + payload
+
+
+def held_limit(size: int) -> int:
+    """How many bytes may be copied for extensions in each other, in a value of so many bytes.
+
+    Each level holds a copy of its payload while it is decoded: bytes made for it would otherwise take hundreds of times
+    their size. What is saved keeps within this, so that it can be loaded.
+    """
+    return max(16 * size, 16 << 20)

@@ -1,10 +1,10 @@
-"""Containers that know what was written to them: what the dicts and lists of a document have in common.
+"""The dicts and lists of a document: real ones, so that everything that reads such can read them, that know of writes.
 
-They are real dicts and lists, so that everything that reads such can read them. Each has one place in one tree. A value
-that is put in is copied in: dicts and lists become tracked ones, all the way down, and a tracked one that has its place
-already is copied like any other. What is taken out stands on its own from then on, and may be put in again.
+Each has one place in one tree. A value that is put in is copied in: dicts and lists become tracked ones, all the way
+down, and a tracked one that has its place already is copied like any other. What is taken out stands on its own from
+then on, and may be put in again.
 
-A container that is written to notes it (`writes`), and tells the one it lies in, which tells the next, up to the root.
+A container that is written to notes it (`dirty`), and tells the one it lies in, which tells the next, up to the root.
 The first write after a save does that; the ones after it find it done. Nothing here knows how a tree is encoded.
 """
 
@@ -13,14 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from itertools import compress, count, pairwise, repeat
 from operator import index, is_, is_not
-from typing import Any, ClassVar, Final, Self, SupportsIndex
+from typing import Any, Final, Self, SupportsIndex
 
 from holdfast.errors import ErrorCode, InvalidInputError
 from holdfast.objects.codec import paths
-from holdfast.objects.codec.builtin_types import EncodedAsPlain, encoded_type
+from holdfast.objects.codec.builtin_types import EncodedAsPlain
 from holdfast.objects.document.dirty import (
     EXACT,
-    MAX_HOLES,
     PLAIN,
     VOLATILE,
     DictWrites,
@@ -32,23 +31,14 @@ from holdfast.objects.document.dirty import (
 ROOT: Final = object()
 """What the outermost container of a document lies in."""
 
-_KINDS: Final[dict[type, Any]] = {}
 _TEXT: Final = frozenset((str,))
-
-_QUICK_DEPTH: Final = 50
-
-
-class _NotQuickError(Exception):
-    """A value is not one of those that most are."""
+_ABSENT: Final = object()
 
 
 class Tracked(EncodedAsPlain):
     """A dict or list of a document."""
 
     __slots__ = ()
-
-    _plain: ClassVar[type[Any]]
-    """What it is, apart from being tracked: dict or list."""
 
     _place: Any
     """The container it lies in, ROOT, or None where it stands on its own."""
@@ -57,13 +47,9 @@ class Tracked(EncodedAsPlain):
     _writes: Any
     """What was written to it since it was encoded; None where nothing was."""
     _marks: int
-    """What is in it, all the way down (`trust`). They may say too much."""
+    """What is in it, all the way down (`dirty`). They may say too much."""
     _node: Any
     """What the encoder remembers of it; None where it stands literally in its parent, or is new."""
-
-    def __init_subclass__(cls) -> None:
-        # Copying makes both kinds, and each kind copies: `tracked_dict` and `tracked_list` find each other here.
-        _KINDS.setdefault(cls._plain, cls)
 
     def _wrote(self) -> Any:
         """Return where to note a write, and see to it that everything above knows that there is one."""
@@ -88,10 +74,6 @@ class Tracked(EncodedAsPlain):
 
     def _places(self) -> Iterable[tuple[Any, Any]]:
         """Every value with its key or position."""
-        raise NotImplementedError
-
-    def _put(self, place: Any, value: Any) -> None:
-        """Store a value as it is, and note nothing."""
         raise NotImplementedError
 
     def copy(self) -> Any:
@@ -155,179 +137,6 @@ class Tracked(EncodedAsPlain):
         return self._plain, (self.copy(),)
 
 
-def start(container: Any, place: Any = None) -> None:
-    """Give a container that is being made what it needs."""
-    container._place = place
-    container._hint = container._writes = container._node = None
-    container._marks = 0
-
-
-def tracked_copy(value: Any, into: Tracked | None = None, *, cls: Any = None) -> Any:
-    """A tracked copy of a dict or list, plain or tracked, as deep as it goes; it stands on its own.
-
-    Args:
-        value: What to copy.
-        into: The container it is to lie in. What contains that one would contain itself.
-        cls: What the outermost copy is to be, where it is to be something special.
-
-    Raises:
-        InvalidInputError: It contains itself (`value-cycle`).
-    """
-    if not isinstance(value, Tracked):
-        try:
-            return _quick_copy(value, cls or _KINDS[type(value)], _QUICK_DEPTH)
-        except (_NotQuickError, RecursionError):
-            # Deep, cyclic or partly tracked already: the slow way can do it, or knows what is wrong with it.
-            pass
-    outermost = _copied_flat(value, cls or _KINDS[encoded_type(value)])
-    # The copies on the way down, each with the containers in it that are still to be copied.
-    open_copies = [(value, outermost, _nested(outermost))]
-    active = {id(value)}
-    above = _line(into) if isinstance(value, Tracked) else None
-    if above is not None and id(value) in above:
-        raise _cycle(open_copies)
-    while open_copies:
-        source, made, nested = open_copies[-1]
-        if not nested:
-            open_copies.pop()
-            active.discard(id(source))
-            if open_copies:
-                open_copies[-1][1]._marks |= made._marks
-            continue
-        place, inner = nested.pop()
-        if isinstance(inner, Tracked):
-            above = _line(into) if above is None else above
-        if id(inner) in active or (above is not None and id(inner) in above):
-            raise _cycle(open_copies, place)
-        copied = _copied_flat(inner, _KINDS[encoded_type(inner)])
-        copied._place, copied._hint = made, place
-        made._put(place, copied)
-        deeper = _nested(copied)
-        if deeper:
-            open_copies.append((inner, copied, deeper))
-            active.add(id(inner))
-        else:
-            made._marks |= copied._marks
-    return outermost
-
-
-def _quick_copy(value: Any, cls: Any, depth: int) -> Any:
-    """The copy of a plain value of no great depth; states are made of little else, and have many containers."""
-    if depth == 0:
-        raise _NotQuickError
-    made: Any
-    pairs: Iterable[tuple[Any, Any]]
-    put: Callable[..., None]
-    if cls._plain is dict:
-        made, put, pairs = dict.__new__(cls), dict.__setitem__, value.items()
-        dict.update(made, value)
-        marks = 0 if _TEXT.issuperset(map(type, value)) else EXACT
-    else:
-        made, put, pairs, marks = list.__new__(cls), list.__setitem__, enumerate(value), 0
-        list.extend(made, value)
-    made._place = made._hint = made._writes = made._node = None
-    for place, inner in pairs:
-        kind = type(inner)
-        if kind in PLAIN:
-            continue
-        if kind is dict or kind is list:
-            copied = _quick_copy(inner, _KINDS[kind], depth - 1)
-            copied._place, copied._hint = made, place
-            put(made, place, copied)
-            marks |= copied._marks
-        elif isinstance(inner, Tracked):
-            raise _NotQuickError
-        else:
-            marks |= marks_of(inner)
-    made._marks = marks
-    return made
-
-
-def _copied_flat(value: Any, cls: Any) -> Any:
-    plain = cls._plain
-    made = plain.__new__(cls)
-    start(made)
-    if plain is dict:
-        dict.update(made, value)
-    else:
-        list.extend(made, value)
-    return made
-
-
-def _nested(made: Any) -> list[tuple[Any, Any]]:
-    """The dicts and lists in a flat copy that are still to be copied; what else there is marks it."""
-    values = made
-    if made._plain is dict:
-        values = made.values()
-        if not _TEXT.issuperset(map(type, made)):
-            made._marks = EXACT
-    if PLAIN.issuperset(map(type, values)):
-        return []
-    nested = []
-    for place, value in made._places():
-        kind = type(value)
-        if kind is dict or kind is list or isinstance(value, Tracked):
-            nested.append((place, value))
-        elif kind not in PLAIN:
-            made._marks |= marks_of(value)
-    return nested
-
-
-def _line(container: Tracked | None) -> set[int]:
-    """The ids of a container and of all that it lies in."""
-    ids = set()
-    outer: Any = container
-    while outer is not None and outer is not ROOT:
-        ids.add(id(outer))
-        outer = outer._place
-    return ids
-
-
-def _anew(container: Tracked) -> Tracked:
-    """Forget what the encoder knew of a container and all in it: they may have missed saves meanwhile."""
-    open_containers = [container]
-    while open_containers:
-        each = open_containers.pop()
-        each._writes = each._node = None
-        open_containers += [value for _, value in each._places() if isinstance(value, Tracked)]
-    return container
-
-
-def _cycle(open_copies: list[tuple[Any, Any, Any]], *last: Any) -> InvalidInputError:
-    places = [made._hint for _, made, _ in open_copies[1:]] + list(last)
-    where = paths.render([paths.key_step(place) for place in places], root="value")
-    return InvalidInputError(
-        f"{where}: a dict or list that contains itself cannot be put into a document",
-        code=ErrorCode.VALUE_CYCLE,
-        hint="break the cycle first: keep an id of the other object instead of the object",
-        path=where,
-    )
-
-
-def plain_copy(container: Tracked, memo: dict[int, Any] | None = None) -> Any:
-    """The plain dict or list that equals a tracked one; nothing in it belongs to the document any more."""
-    # Only needed for values of other kinds, which are rare.
-    from copy import deepcopy
-
-    memo = {} if memo is None else memo
-    outermost = container.copy()
-    to_do = [outermost]
-    while to_do:
-        made = to_do.pop()
-        pairs = made.items() if type(made) is dict else enumerate(made)
-        others = [(place, value) for place, value in pairs if type(value) not in PLAIN]
-        for place, value in others:
-            if isinstance(value, Tracked):
-                made[place] = value.copy()
-                to_do.append(made[place])
-            elif marks_of(value) & VOLATILE:
-                made[place] = deepcopy(value, memo)
-    return outermost
-
-
-_ABSENT: Final = object()
-
-
 class TrackedDict(Tracked, dict[Any, Any]):
     """A dict that has its place in a document."""
 
@@ -337,7 +146,7 @@ class TrackedDict(Tracked, dict[Any, Any]):
 
     def __new__(cls, *_args: Any, **_kwargs: Any) -> Self:  # noqa: D102
         self = super().__new__(cls)
-        start(self)
+        _start(self)
         return self
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -349,9 +158,6 @@ class TrackedDict(Tracked, dict[Any, Any]):
     def _places(self) -> Iterable[tuple[Any, Any]]:
         return self.items()
 
-    def _put(self, place: Any, value: Any) -> None:
-        dict.__setitem__(self, place, value)
-
     def __setitem__(self, key: Any, value: Any) -> None:
         old = dict.get(self, key, _ABSENT)
         if not is_same(old, value):
@@ -360,7 +166,7 @@ class TrackedDict(Tracked, dict[Any, Any]):
     def _store(self, key: Any, value: Any, old: Any) -> None:
         writes = self._wrote()
         if old is not _ABSENT:
-            writes.touch(key)
+            writes.touched.add(key)
         elif type(key) is not str:
             self._mark(EXACT)
         dict.__setitem__(self, key, value)
@@ -419,7 +225,11 @@ class TrackedDict(Tracked, dict[Any, Any]):
 
 
 class TrackedList(Tracked, list[Any]):
-    """A list that has its place in a document."""
+    """A list that has its place in a document.
+
+    A slice is often assigned what mostly was there before (`messages[:] = messages[-40:]`). Items that are the same
+    objects at both ends of it did not change, and containers that only changed places within it keep their identity.
+    """
 
     __slots__ = ("_hint", "_marks", "_node", "_place", "_writes")
 
@@ -427,7 +237,7 @@ class TrackedList(Tracked, list[Any]):
 
     def __new__(cls, *_args: Any) -> Self:  # noqa: D102
         self = super().__new__(cls)
-        start(self)
+        _start(self)
         return self
 
     def __init__(self, items: Iterable[Any] = ()) -> None:
@@ -439,14 +249,11 @@ class TrackedList(Tracked, list[Any]):
     def _places(self) -> Iterable[tuple[Any, Any]]:
         return enumerate(self)
 
-    def _put(self, place: Any, value: Any) -> None:
-        list.__setitem__(self, place, value)
-
     def append(self, item: Any) -> None:
         """Add an item at the end."""
         end = len(self)
         made = item if type(item) in PLAIN else self._taken_in(item, end)
-        self._wrote().splice(end, end, 1)
+        self._wrote().splice(end, end, end)
         list.append(self, made)
 
     def extend(self, items: Iterable[Any]) -> None:
@@ -463,12 +270,12 @@ class TrackedList(Tracked, list[Any]):
         if not isinstance(place, slice):
             self._set(index(place), value)
             return
-        start_, stop, step = place.indices(len(self))
+        start, stop, step = place.indices(len(self))
         items = list(value)
         if step == 1:
-            self._replace(start_, max(start_, stop), items)
+            self._replace(start, max(start, stop), items)
         else:
-            self._replace_each(place, range(start_, stop, step), items)
+            self._replace_each(place, range(start, stop, step), items)
 
     def _set(self, place: int, value: Any) -> None:
         old = list.__getitem__(self, place)
@@ -476,21 +283,21 @@ class TrackedList(Tracked, list[Any]):
             return
         at = place % len(self)
         made = value if type(value) in PLAIN else self._taken_in(value, at)
-        self._wrote().touch(at)
+        self._wrote().splice(at, at + 1, len(self))
         list.__setitem__(self, at, made)
         self._let_go(old)
 
-    def _replace(self, start_: int, stop: int, items: list[Any]) -> None:
-        """Put items in the place of those from `start_` to `stop`."""
-        old = list.__getitem__(self, slice(start_, stop))
+    def _replace(self, start: int, stop: int, items: list[Any]) -> None:
+        """Put items in the place of those from `start` to `stop`."""
+        old = list.__getitem__(self, slice(start, stop))
         head, tail = _common_ends(old, items)
-        start_, stop = start_ + head, stop - tail
+        start, stop = start + head, stop - tail
         old, items = old[head : len(old) - tail], items[head : len(items) - tail]
         if not old and not items:
             return
-        made, leaving = self._rearranged(old, items, count(start_))
-        self._wrote().splice(start_, stop, len(made))
-        list.__setitem__(self, slice(start_, stop), made)
+        made, leaving = self._rearranged(old, items, count(start))
+        self._wrote().splice(start, stop, len(self))
+        list.__setitem__(self, slice(start, stop), made)
         for item in leaving:
             self._let_go(item)
 
@@ -501,8 +308,8 @@ class TrackedList(Tracked, list[Any]):
                 f"attempt to assign sequence of size {len(items)} to extended slice of size {len(positions)}"
             )
         made, leaving = self._rearranged(list.__getitem__(self, place), items, positions)
-        for position in positions:
-            self._wrote().touch(position)
+        if positions:
+            self._wrote().splice(min(positions), max(positions) + 1, len(self))
         list.__setitem__(self, place, made)
         for item in leaving:
             self._let_go(item)
@@ -526,15 +333,8 @@ class TrackedList(Tracked, list[Any]):
         positions = range(*place.indices(len(self)))
         if not positions:
             return
-        writes = self._wrote()
+        self._wrote().splice(min(positions), max(positions) + 1, len(self))
         old = list.__getitem__(self, place)
-        first, last = min(positions), max(positions)
-        if positions.step in (1, -1) or len(positions) > MAX_HOLES:
-            writes.splice(first, last + 1, last + 1 - first - len(positions))
-        else:
-            # From the right, so that the positions of those that are still to go stay what they are.
-            for position in sorted(positions, reverse=True):
-                writes.splice(position, position + 1, 0)
         list.__delitem__(self, place)
         for item in old:
             self._let_go(item)
@@ -544,7 +344,7 @@ class TrackedList(Tracked, list[Any]):
         at = index(place)
         item = list.__getitem__(self, at) if self else list.pop(self)
         at %= len(self)
-        self._wrote().splice(at, at + 1, 0)
+        self._wrote().splice(at, at + 1, len(self))
         list.__delitem__(self, at)
         self._let_go(item)
         return item
@@ -573,19 +373,147 @@ class TrackedList(Tracked, list[Any]):
         """Sort in place. Where `key` or a comparison fails, the items are all there, in some order."""
         before = list(self)
         writes = self._wrote()
+        prefix, suffix = writes.prefix, writes.suffix
         # While it runs, and if it fails, items may be anywhere.
-        writes.unsure, was = True, writes.unsure
+        writes.forget()
         list.sort(self, key=key, reverse=reverse)
         head, tail = _common_ends(before, self)
-        end = len(self) - tail
-        if end > head:
-            writes.splice(head, end, end - head)
-        writes.unsure = was
+        writes.prefix, writes.suffix = prefix, suffix
+        if head < len(self):
+            writes.splice(head, len(self) - tail, len(self))
 
     def reverse(self) -> None:
         """Turn the order around."""
-        self._wrote().splice(0, len(self), len(self))
+        self._wrote().forget()
         list.reverse(self)
+
+
+_KINDS: Final[dict[type, Any]] = {dict: TrackedDict, list: TrackedList}
+
+
+def _start(container: Any) -> None:
+    container._place = container._hint = container._writes = container._node = None
+    container._marks = 0
+
+
+def tracked_copy(value: Any, into: Tracked | None = None, *, cls: Any = None) -> Any:
+    """A tracked copy of a dict or list, plain or tracked, as deep as it goes; it stands on its own.
+
+    Args:
+        value: What to copy.
+        into: The container it is to lie in. What contains that one would contain itself.
+        cls: What the outermost copy is to be, where it is to be something special.
+
+    Raises:
+        InvalidInputError: It contains itself (`value-cycle`), or lies too deep (`value-too-deep`).
+    """
+    try:
+        return _copied(value, cls or _kind(value), _line(into))
+    except _CycleError as error:
+        where = paths.render(error.steps[::-1], root="value")
+        raise InvalidInputError(
+            f"{where}: a dict or list that contains itself cannot be put into a document",
+            code=ErrorCode.VALUE_CYCLE,
+            hint="break the cycle first: keep an id of the other object instead of the object",
+            path=where,
+        ) from None
+    except RecursionError as error:
+        raise InvalidInputError(
+            "value: too many dicts and lists lie in each other",
+            code=ErrorCode.VALUE_TOO_DEEP,
+            hint="keep the parts in one flat list or dict, and refer to them by id",
+        ) from error
+
+
+class _CycleError(Exception):
+    """A value contains itself; each level adds its step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps: list[str] = []
+
+
+def _kind(value: Any) -> Any:
+    return _KINDS[value._plain if isinstance(value, Tracked) else type(value)]
+
+
+def _copied(value: Any, cls: Any, above: set[int]) -> Any:
+    """A copy of a value that lies in the containers with these ids."""
+    if id(value) in above:
+        raise _CycleError
+    made: Any
+    put: Callable[..., None]
+    pairs: Iterable[tuple[Any, Any]]
+    if cls._plain is dict:
+        made, put = dict.__new__(cls), dict.__setitem__
+        dict.update(made, value)
+        pairs = list(made.items())
+        marks = 0 if _TEXT.issuperset(map(type, made)) else EXACT
+    else:
+        made, put, marks = list.__new__(cls), list.__setitem__, 0
+        list.extend(made, value)
+        pairs = enumerate(list(made))
+    _start(made)
+    above.add(id(value))
+    for place, inner in pairs:
+        kind = type(inner)
+        if kind in PLAIN:
+            continue
+        if kind is dict or kind is list or isinstance(inner, Tracked):
+            try:
+                copied = _copied(inner, _kind(inner), above)
+            except _CycleError as error:
+                error.steps.append(paths.key_step(place))
+                raise
+            copied._place, copied._hint = made, place
+            put(made, place, copied)
+            marks |= copied._marks
+        else:
+            marks |= marks_of(inner)
+    above.discard(id(value))
+    made._marks = marks
+    return made
+
+
+def _line(container: Tracked | None) -> set[int]:
+    """The ids of a container and of all that it lies in."""
+    ids = set()
+    outer: Any = container
+    while outer is not None and outer is not ROOT:
+        ids.add(id(outer))
+        outer = outer._place
+    return ids
+
+
+def _anew(container: Tracked) -> Tracked:
+    """Forget what the encoder knew of a container and all in it: they may have missed saves meanwhile."""
+    open_containers = [container]
+    while open_containers:
+        each = open_containers.pop()
+        each._writes = each._node = None
+        open_containers += [value for _, value in each._places() if isinstance(value, Tracked)]
+    return container
+
+
+def plain_copy(container: Tracked, memo: dict[int, Any] | None = None) -> Any:
+    """The plain dict or list that equals a tracked one; nothing in it belongs to the document any more."""
+    # Only needed for values of other kinds, which are rare.
+    from copy import deepcopy
+
+    memo = {} if memo is None else memo
+    outermost = container.copy()
+    to_do = [outermost]
+    while to_do:
+        made = to_do.pop()
+        pairs = made.items() if type(made) is dict else enumerate(made)
+        others = [(place, value) for place, value in pairs if type(value) not in PLAIN]
+        for place, value in others:
+            if isinstance(value, Tracked):
+                made[place] = value.copy()
+                to_do.append(made[place])
+            elif marks_of(value) & VOLATILE:
+                made[place] = deepcopy(value, memo)
+    return outermost
 
 
 def _common_ends(old: list[Any], new: list[Any]) -> tuple[int, int]:
@@ -596,27 +524,31 @@ def _common_ends(old: list[Any], new: list[Any]) -> tuple[int, int]:
     return head, min(tail, shorter - head)
 
 
-def positions(items: TrackedList, children: Iterable[Tracked]) -> list[int]:
-    """Where these are among the items; those that are not are left out.
+def positions(container: Any, children: Iterable[Tracked]) -> list[int]:
+    """Where these are among the values of a container; those that are not there are left out.
 
-    A container remembers a position it once had, and rarely moved far from it.
+    An item of a list remembers a position it once had, and rarely moved far from it.
     """
-    found, missing = [], []
-    for child in children:
-        if child._place is items:
-            at = _near(items, child)
-            if at is None:
-                missing.append(child)
-            else:
-                child._hint = at
-                found.append(at)
+    here = [child for child in children if child._place is container]
+    if not here:
+        return []
+    if container._plain is dict:
+        keys = {child._hint for child in here}
+        return list(compress(count(), map(keys.__contains__, container)))
+    found, missing = [], {}
+    for child in here:
+        at = _near(container, child)
+        if at is None:
+            missing[id(child)] = child
+        else:
+            child._hint = at
+            found.append(at)
     if missing:
-        wanted = {id(child): child for child in missing}
-        for at, item in enumerate(items):
-            if id(item) in wanted:
+        for at, item in enumerate(container):
+            if id(item) in missing:
                 item._hint = at
                 found.append(at)
-    return found
+    return sorted(found)
 
 
 def _near(items: TrackedList, child: Tracked) -> int | None:

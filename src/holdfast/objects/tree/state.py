@@ -7,22 +7,18 @@ the codec below nor anything above knows the difference. What a writer remembers
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
-from functools import partial
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from holdfast.objects.codec.decode import decode_framed, decode_pieces
-from holdfast.objects.codec.framing import MOST_KEPT, Frame
+from holdfast.objects.codec.decode import decode_pieces
 from holdfast.objects.codec.registry import TypeRegistry
-from holdfast.objects.tree.nodes import MalformedNodeError
-from holdfast.objects.tree.read import Read, node_pieces, not_a_state, open_root, place_node
+from holdfast.objects.tree.read import Read, join_state
 from holdfast.record import Record
 from holdfast.storage.records import ChunkHash, NewChunk
 
 if TYPE_CHECKING:
     from holdfast.objects.tree.boundaries import Cuts
-    from holdfast.objects.tree.memo import StateMemo
+    from holdfast.objects.tree.build import StateMemo
 
 
 class EncodedState(Record):
@@ -59,53 +55,41 @@ def encode_state(
     """
     # A program that only loads never imports what saving needs.
     from holdfast.objects.tree.boundaries import FORMAT_0
-    from holdfast.objects.tree.splitting import Splitter
+    from holdfast.objects.tree.build import TreeBuilder
 
     began = perf_counter_ns()
-    splitter = Splitter(types, memo, cuts or FORMAT_0)
-    new_memo, size = splitter.split(value)
+    builder = TreeBuilder(types, memo, cuts or FORMAT_0)
+    new_memo, size = builder.build(value)
     relies_on = memo.root if memo else None
-    new = tuple(splitter.sink.new.values())
+    new = tuple(builder.new.values())
     return EncodedState(new_memo.root, size, new, new_memo, relies_on, None, perf_counter_ns() - began)
 
 
 class JoinedState:
     """A state that was read and not decoded yet: what it takes from the store is there, whatever becomes of that."""
 
-    __slots__ = ("_frame", "_pieces")
+    __slots__ = ("_pieces",)
 
-    def __init__(self, frame: Frame | None, pieces: list[bytes | memoryview]) -> None:
-        self._frame = frame
+    def __init__(self, pieces: list[bytes | memoryview]) -> None:
         self._pieces = pieces
 
     def decode(self, types: TypeRegistry) -> Any:
         """The state; can be had once. See `decode_state`."""
-        return _undisturbed(partial(self._decode, types))
-
-    def _decode(self, types: TypeRegistry) -> Any:
-        frame, self._frame = self._frame, None
-        if frame is None:
+        if not gc.isenabled():
             return decode_pieces(self._pieces, types)
+        # Nothing in a state that is being built can be garbage yet, and looking through it, over and over, takes 40 %
+        # of decoding 10 MB. The switch is the process's: a thread that turns it off while another is here may find it
+        # on again, which costs time and breaks nothing.
+        gc.disable()
         try:
-            return decode_framed(frame.framed, types)
+            return decode_pieces(self._pieces, types)
         finally:
-            frame.leave()
+            gc.enable()
 
 
 def read_state(root: ChunkHash, read: Read) -> JoinedState:
     """Read a state to be decoded later, outside of the view that it is read from; see `decode_state`."""
-    try:
-        start = open_root(root, read)
-        if isinstance(start, memoryview):
-            return JoinedState(None, [start])
-        if start.size > MOST_KEPT:
-            # Room is made for what is there, never for what a node claims.
-            return JoinedState(None, node_pieces(start, read))
-        frame = Frame(start.size)
-        place_node(start, read, frame.put)
-    except MalformedNodeError as error:
-        raise not_a_state(root, error) from error
-    return JoinedState(frame, [])
+    return JoinedState(join_state(root, read))
 
 
 def decode_state(root: ChunkHash, read: Read, types: TypeRegistry) -> Any:
@@ -118,22 +102,3 @@ def decode_state(root: ChunkHash, read: Read, types: TypeRegistry) -> Any:
         UnsupportedError: A newer version of holdfast wrote it (`format-too-new`).
     """
     return read_state(root, read).decode(types)
-
-
-def decode_joined(pieces: list[bytes | memoryview], types: TypeRegistry) -> Any:
-    """The state that `join_state` gave the bytes of; see `decode_state`."""
-    return _undisturbed(partial(decode_pieces, pieces, types))
-
-
-def _undisturbed(decode: Callable[[], Any]) -> Any:
-    """What `decode` makes, with no collection of garbage meanwhile."""
-    if not gc.isenabled():
-        return decode()
-    # Nothing in a state that is being built can be garbage yet, and looking through it, over and over, takes 40 % of
-    # decoding 10 MB. The switch is the process's: a thread that turns it off while another is here may find it on
-    # again, which costs time and breaks nothing.
-    gc.disable()
-    try:
-        return decode()
-    finally:
-        gc.enable()

@@ -32,7 +32,7 @@ from holdfast.objects.codec.registry import TypeRegistry
 from holdfast.objects.compression import compress, expand
 from holdfast.objects.exact import from_json
 from holdfast.objects.tree.boundaries import Cuts
-from holdfast.objects.tree.memo import StateMemo
+from holdfast.objects.tree.build import StateMemo
 from holdfast.objects.tree.state import encode_state
 from holdfast.record import Record
 from holdfast.reports.transfer import BranchAdvance, ImportReport, SessionImport
