@@ -456,8 +456,8 @@ def drop_schemas(url: str, name: str) -> None:
 
 
 def cut_connections(backend: Any) -> None:
-    """Break all connections of a PostgresBackend as when its cable is pulled: neither side has said good-bye."""
-    for connection in list(backend._pool._made):
+    """Break the idle connections of a PostgresBackend as when its cable is pulled: neither side has said good-bye."""
+    for connection in list(backend._pool._idle):
         if not connection.closed:
             with socket.socket(fileno=os.dup(connection.fileno())) as held:
                 held.shutdown(socket.SHUT_RDWR)
