@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from holdfast.objects.diffing.diff import Diff, DiffStat
     from holdfast.objects.merging.conflict import ABSENT, MergeConflict, MergeResolution
     from holdfast.recording.async_recorder import AsyncRecorder
-    from holdfast.recording.bridging import Bridge, bridge
     from holdfast.recording.bus import EventBus, EventStream, Subscription
     from holdfast.recording.events import (
         CheckpointCreated,
@@ -63,9 +62,9 @@ if TYPE_CHECKING:
         occurred,
     )
     from holdfast.recording.recorder import Recorder
-    from holdfast.recording.report import ResumeReport
+    from holdfast.recording.resume import ResumeReport
+    from holdfast.recording.signals import Interrupted
     from holdfast.recording.sources import attributes, functions
-    from holdfast.recording.stopping import Interrupted
     from holdfast.recording.triggers import every, manual, on, when
     from holdfast.reports.changes import MergeReport, Undone
     from holdfast.reports.listings import BranchInfo, OperationInfo, SessionInfo
@@ -87,7 +86,7 @@ if TYPE_CHECKING:
         RepairReport,
         VerifyReport,
     )
-    from holdfast.settings.loaded import Settings
+    from holdfast.settings.settings import Settings
     from holdfast.storage.tables import RowChange, Table
     from holdfast.store import Session, Store
     from holdfast.store import open_store as open  # noqa: A004 - the name is part of the contract
@@ -118,7 +117,6 @@ __all__ = [
     "Blame",
     "BranchAdvance",
     "BranchInfo",
-    "Bridge",
     "Change",
     "Checkpoint",
     "CheckpointCreated",
@@ -195,7 +193,6 @@ __all__ = [
     "action",
     "aopen",
     "attributes",
-    "bridge",
     "every",
     "functions",
     "manual",
@@ -272,17 +269,15 @@ _HOMES = {
     "Recovered": "holdfast.reports.upkeep:Recovered",
     "AsyncRecorder": "holdfast.recording.async_recorder:AsyncRecorder",
     "Recorder": "holdfast.recording.recorder:Recorder",
-    "ResumeReport": "holdfast.recording.report:ResumeReport",
+    "ResumeReport": "holdfast.recording.resume:ResumeReport",
     "attributes": "holdfast.recording.sources:attributes",
     "functions": "holdfast.recording.sources:functions",
-    "Interrupted": "holdfast.recording.stopping:Interrupted",
+    "Interrupted": "holdfast.recording.signals:Interrupted",
     "every": "holdfast.recording.triggers:every",
     "manual": "holdfast.recording.triggers:manual",
     "on": "holdfast.recording.triggers:on",
     "when": "holdfast.recording.triggers:when",
-    "Settings": "holdfast.settings.loaded:Settings",
-    "Bridge": "holdfast.recording.bridging:Bridge",
-    "bridge": "holdfast.recording.bridging:bridge",
+    "Settings": "holdfast.settings.settings:Settings",
     "CheckpointCreated": "holdfast.recording.events:CheckpointCreated",
     "CheckpointFailed": "holdfast.recording.events:CheckpointFailed",
     "CheckpointPruned": "holdfast.recording.events:CheckpointPruned",

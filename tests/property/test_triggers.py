@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.recording.rules import Moment, compile_trigger
-from holdfast.recording.triggers import every, manual, on, when
+from holdfast.recording.triggers import Moment, compile_trigger, every, manual, on, when
 
 SPAN = 300.0
 

@@ -14,6 +14,7 @@ from tests.unit.agents.lives import live
 
 import holdfast
 from holdfast.agents import Beat, Heartbeat, HeartbeatAgent, LifeReport, WakeReport
+from holdfast.recording.sources import source_of
 
 SESSION = "clockwork"
 
@@ -47,6 +48,11 @@ class Clockwork(HeartbeatAgent):
         await asyncio.sleep(0)
 
 
+def snapshots(agent: HeartbeatAgent) -> dict[str, Any]:
+    """What would be saved of an agent now."""
+    return {name: source_of(part).snapshot() for name, part in agent.parts().items()}
+
+
 def lived(parts: dict[str, Any]) -> dict[str, Any]:
     """What is to be the same, however many lives it took: everything but the number of lives itself."""
     ten = {name: part for name, part in parts.items() if name != "runtime"}
@@ -62,7 +68,7 @@ def control(beats: Iterable[int]) -> dict[int, dict[str, Any]]:
     def look(beat: int) -> None:
         # At the beginning of a beat the one before is over.
         if beat - 1 in wanted:
-            parts = {name: part.snapshot() for name, part in agent.parts().items()}
+            parts = snapshots(agent)
             seen[beat - 1] = lived(copy.deepcopy(parts))
 
     agent = Clockwork(look)

@@ -12,9 +12,8 @@ from tests.reliability.heartbeats import SESSION, Clockwork, control, in_child, 
 
 import holdfast
 from holdfast.agents import Heartbeat
-from holdfast.agents.heartbeat import daemon
 from holdfast.backends.sqlite import SqliteBackend
-from holdfast.recording import async_interrupts
+from holdfast.recording import signals
 
 SIGNALS = [signal.SIGTERM, signal.SIGINT]
 
@@ -93,8 +92,7 @@ def test_in_a_beat_that_beat_is_lived_to_its_end_and_saved(memory_folder, number
 @pytest.fixture
 def soon(monkeypatch):
     """A deadline of which the time for a step is over soon, and the time for the last save is long on any machine."""
-    for module in (async_interrupts, daemon):
-        monkeypatch.setattr(module, "FOR_STEPS", 0.001)
+    monkeypatch.setattr(signals, "_FOR_STEPS", 0.001)
     return 60.0
 
 
@@ -115,66 +113,6 @@ def test_in_a_hook_that_takes_for_ever_it_is_saved_when_the_deadline_is_over(mem
     # Beat 7 was not over: it is lived again.
     assert newest(path)[0] == [(6, "interrupted")]
     assert life(path, Clockwork(), every=50, beats=1).woke.beat == 6
-
-
-class Blocking(Clockwork):
-    """A plain function that waits for an answer: the loop does not get to run."""
-
-    def act(self, beat):
-        if beat.number == 7:
-            hit(signal.SIGTERM)
-            time.sleep(20)
-
-
-def test_in_a_plain_function_that_takes_for_ever_too(memory_folder, soon):
-    path = memory_folder / "store.db"
-    code, said = end_of(*run(path, Blocking(), deadline=soon))
-
-    assert (code, said) == (128 + signal.SIGTERM, ["ended", "interrupted", "7"])
-    # Had it been waited for, beat 7 would be there.
-    assert newest(path)[0] == [(6, "interrupted")]
-    assert life(path, Clockwork(), every=50, beats=1).woke.beat == 6
-
-
-class Stubborn(Clockwork):
-    """Keeps whatever comes, and goes on."""
-
-    def act(self, beat):
-        if beat.number == 7:
-            hit(signal.SIGTERM)
-            try:
-                time.sleep(20)
-            except BaseException:
-                kept.append(beat.number)
-
-    def integrate(self, beat):
-        assert beat.number != 7, "the next plain function of the same beat is not begun"
-
-
-kept: list[int] = []
-
-
-def test_a_function_that_keeps_the_exception_is_the_last_of_its_beat(memory_folder, soon):
-    path = memory_folder / "store.db"
-    code, said = end_of(*run(path, Stubborn(), deadline=soon))
-
-    assert (code, said) == (128 + signal.SIGTERM, ["ended", "interrupted", "7"])
-    assert newest(path)[0] == [(6, "interrupted")]
-
-
-def test_the_alarm_clock_of_the_application_is_left_alone(memory_folder):
-    rung = []
-    before = signal.signal(signal.SIGALRM, lambda *_: rung.append(1))
-    ours = signal.getsignal(signal.SIGALRM)
-    try:
-        life(memory_folder / "store.db", Clockwork(), every=50, beats=3)
-        assert signal.getsignal(signal.SIGALRM) is ours
-        signal.raise_signal(signal.SIGALRM)
-    finally:
-        signal.signal(signal.SIGALRM, before)
-    assert rung == [1]
-    life(memory_folder / "store.db", Clockwork(), every=50, beats=3)
-    assert signal.getsignal(signal.SIGALRM) is before
 
 
 def test_a_second_signal_ends_it_at_once(memory_folder):

@@ -9,7 +9,17 @@ import time
 from functools import partial
 
 import pytest
-from tests.reliability.heartbeats import SESSION, Clockwork, control, in_child, life, lined_up, lines, lived
+from tests.reliability.heartbeats import (
+    SESSION,
+    Clockwork,
+    control,
+    in_child,
+    life,
+    lined_up,
+    lines,
+    lived,
+    snapshots,
+)
 from tests.reliability.witness import in_new_process
 
 import holdfast
@@ -33,7 +43,7 @@ def test_a_life_killed_at_beat_73_goes_on_from_beat_50_as_if_it_had_never_gone_f
 
     def told(report):
         reports.append(report)
-        state = {name: part.snapshot() for name, part in agent.parts().items()}
+        state = snapshots(agent)
         assert state["identity"]["counters"]["total_awakenings"] == 2
         for name, part in lived(state).items():
             assert part == wanted[50][name], name

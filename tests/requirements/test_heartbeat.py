@@ -49,7 +49,7 @@ class Scout(HeartbeatAgent):
         self.working_memory.hold({"beat": beat.number}, (beat.number * 7 % 10) / 10)
         if self.goals.current is None:
             self.goals.add(f"goal of beat {beat.number}")
-        self.goals.advance(self.goals.current.id, 0.03)
+        self.goals.advance(self.goals.current["id"], 0.03)
 '''
 
 CLOCK = """
@@ -81,7 +81,7 @@ class Scout(HeartbeatAgent):
         self.affect.feel("valence", 0.1)
         self.working_memory.hold({"beat": beat.number}, 0.5)
         for goal in self.goals.active():
-            self.goals.advance(goal.id, 0.001)
+            self.goals.advance(goal["id"], 0.001)
 
 
 @pytest.fixture
@@ -396,7 +396,7 @@ def test_a_database_that_holds_a_part_of_the_agent_keeps_that_part(live, place):
     agent = WithDatabase()
     woke = live(1, agent).woke
     assert (woke.reason, woke.newer, woke.complete) == ("restored", ("goals",), True)
-    assert [goal.title for goal in agent.goals.active()] == ["from the database"]
+    assert [goal["title"] for goal in agent.goals.active()] == ["from the database"]
     assert agent.affect.dimensions["valence"] > 0.2
 
 

@@ -17,10 +17,8 @@ if TYPE_CHECKING:
     from holdfast.agents.executor.state import ExecutionResult, PlanState
     from holdfast.agents.executor.step import PlanStep
     from holdfast.agents.heartbeat.agent import Beat, HeartbeatAgent
-    from holdfast.agents.heartbeat.daemon import Heartbeat
-    from holdfast.agents.heartbeat.interval import Interval
-    from holdfast.agents.heartbeat.report import LifeReport, WakeReport
-    from holdfast.agents.heartbeat.runtime import HandedOver
+    from holdfast.agents.heartbeat.heartbeat import Heartbeat
+    from holdfast.agents.heartbeat.state import HandedOver, Interval, LifeReport, WakeReport
     from holdfast.agents.heartbeat.subsystems import (
         Affect,
         Ethics,
@@ -146,12 +144,12 @@ _HOMES = {
     "StorageBackend": "holdfast.agents.state.storage",
     "StoreStorage": "holdfast.agents.state.storage",
     "Beat": "holdfast.agents.heartbeat.agent",
-    "HandedOver": "holdfast.agents.heartbeat.runtime",
-    "Heartbeat": "holdfast.agents.heartbeat.daemon",
+    "HandedOver": "holdfast.agents.heartbeat.state",
+    "Heartbeat": "holdfast.agents.heartbeat.heartbeat",
     "HeartbeatAgent": "holdfast.agents.heartbeat.agent",
-    "Interval": "holdfast.agents.heartbeat.interval",
-    "LifeReport": "holdfast.agents.heartbeat.report",
-    "WakeReport": "holdfast.agents.heartbeat.report",
+    "Interval": "holdfast.agents.heartbeat.state",
+    "LifeReport": "holdfast.agents.heartbeat.state",
+    "WakeReport": "holdfast.agents.heartbeat.state",
     "Affect": "holdfast.agents.heartbeat.subsystems",
     "Ethics": "holdfast.agents.heartbeat.subsystems",
     "Goals": "holdfast.agents.heartbeat.subsystems",

@@ -91,7 +91,7 @@ class Invocation:
             name.startswith("HOLDFAST_") and name not in _OPTIONS for name in os.environ
         ):
             return
-        from holdfast.settings.resolving import resolve
+        from holdfast.settings.settings import resolve
 
         for key, found in resolve({}, files).items():
             group, _, field = key.rpartition(".")

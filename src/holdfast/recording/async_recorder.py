@@ -17,36 +17,34 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from holdfast.aio import AsyncSession
-from holdfast.errors import ConflictError, ErrorCode, IntegrityError, NotFoundError
-from holdfast.recording.bookkeeping import NOT_BACK, Bookkeeping, Capture, OnDamage, Order
+from holdfast.errors import IntegrityError, NotFoundError
 from holdfast.recording.events import Event
-from holdfast.recording.resuming import Plan
-from holdfast.recording.stopping import STOP, Interrupted, Parting
-from holdfast.recording.stored import (
-    Stored,
-    check_session,
-    inner_session,
-    read_bare,
-    read_stored,
-    revived,
-    write_in_turn,
+from holdfast.recording.recorder import (
+    Capture,
+    OnDamage,
+    Order,
+    RecorderCore,
+    check_damage_choice,
+    must_be_encoded_again,
 )
+from holdfast.recording.resume import Plan, ResumeReport, check_session, read_bare, read_stored
+from holdfast.recording.signals import LOG, STOP, AsyncInterrupts
+from holdfast.recording.triggers import keep_from, trigger_from
 
 if TYPE_CHECKING:
     from holdfast.history.checkpoint import Checkpoint
     from holdfast.history.keep import Keep
-    from holdfast.recording.async_interrupts import AsyncInterrupts
     from holdfast.recording.bus import EventBus
-    from holdfast.recording.report import ResumeReport
-    from holdfast.recording.sources import Source
     from holdfast.recording.triggers import Trigger
-    from holdfast.settings.loaded import Settings
+    from holdfast.settings.settings import Settings
     from holdfast.store.place import Ref
 
 T = TypeVar("T")
+Parting = tuple["Checkpoint | None", str]
+"""The last checkpoint, or why there is none."""
 
 
-class AsyncRecorder(Bookkeeping):
+class AsyncRecorder(RecorderCore):
     """`Recorder`, awaitable: the same methods, arguments and errors. `restore` of a source may be awaitable too."""
 
     _can_await = True
@@ -61,9 +59,8 @@ class AsyncRecorder(Bookkeeping):
         clock: Callable[[], float] | None = None,
         enabled: bool = True,
     ) -> None:
-        super().__init__(
-            inner_session(check_session(session, AsyncSession)), trigger, keep, events, clock, enabled=enabled
-        )
+        plain = check_session(session, AsyncSession)._session  # noqa: SLF001 - its other half
+        super().__init__(plain, trigger, keep, events, clock, enabled=enabled)
         self._session = session
         self._parting: asyncio.Task[Parting] | None = None
         # A loop does not keep its tasks alive by itself.
@@ -81,9 +78,14 @@ class AsyncRecorder(Bookkeeping):
         clock: Callable[[], float] | None = None,
     ) -> Self:
         """See `Recorder.from_settings`."""
-        from holdfast.recording.configured import arguments_from
-
-        return cls(session, events=events, clock=clock, **arguments_from(settings))
+        return cls(
+            session,
+            trigger=trigger_from(settings),
+            keep=keep_from(settings),
+            enabled=settings.checkpoint.enabled,
+            events=events,
+            clock=clock,
+        )
 
     @property
     def session(self) -> AsyncSession:
@@ -101,9 +103,11 @@ class AsyncRecorder(Bookkeeping):
         """See `Recorder.step`."""
         return self._automatic(self._step_due(n, tokens, cost_usd, duration_ms))
 
-    def beat(self) -> Coroutine[Any, Any, Checkpoint | None]:
+    def beat(
+        self, n: int | None = None, *, step: int | None = None
+    ) -> Coroutine[Any, Any, Checkpoint | None]:
         """See `Recorder.beat`."""
-        return self._automatic(self._beat_due())
+        return self._automatic(self._beat_due(n, step))
 
     def tick(self) -> Coroutine[Any, Any, Checkpoint | None]:
         """See `Recorder.tick`."""
@@ -128,46 +132,33 @@ class AsyncRecorder(Bookkeeping):
     ) -> Coroutine[Any, Any, Checkpoint]:
         """See `Recorder.save`. The state is captured and encoded by the call itself; what is awaited is the writing."""
         self._say(step, tokens=tokens, cost_usd=cost_usd, duration_ms=duration_ms)
-        return self._written(Order(trigger, message, status, tags, metadata))
+        return self._save(Order(trigger, message, status, tags, metadata))
 
     async def resume(self, ref: Ref = "@", *, on_damage: OnDamage = "report") -> ResumeReport | None:
         """See `Recorder.resume`."""
-        self._check_damage_choice(on_damage)
+        check_damage_choice(on_damage)
         try:
             with self._reading():
-                stored = await write_in_turn(self._session, partial(self._read, ref))
-        except NotFoundError as missing:
-            self._nothing_there(missing, ref)
-            return None
-        except IntegrityError as damage:
-            return self._nothing_whole(damage, on_damage)
+                stored = await self._in_turn(partial(read_stored, self._saver, ref, follow=self._is_blank))
+        except (NotFoundError, IntegrityError) as error:
+            return self._not_read(error, ref, on_damage)
         plan = Plan(self._sources, stored)
         for name, source, value in plan.ready:
             try:
-                await _restored(source, value)
+                came = source.restore(value)
+                if inspect.isawaitable(came):
+                    await came
             except Exception as error:  # noqa: BLE001 - the application's own code: reported, and no other stops
                 plan.failed(name, error)
         left: Mapping[str, Any] = {}
         if plan.left:
             # Read again: what a source was given, it may have changed.
-            left = await write_in_turn(self._session, partial(read_bare, self._saver, stored.checkpoint))
+            left = await self._in_turn(partial(read_bare, self._saver, stored.checkpoint))
         return self._resumed(plan, stored, left)
-
-    async def bring_back(self, name: str) -> bool:
-        """See `Recorder.bring_back`; here `restore` may be awaitable."""
-        source, value = self._to_bring_back(name)
-        try:
-            await _restored(source, revived(self._saver, value))
-        except Exception as error:  # noqa: BLE001 - the application's own code: what is stored stays carried
-            return self._not_back(name, error)
-        self._sources.release(name)
-        return True
 
     def interrupts(self, deadline: float = 5.0) -> AsyncInterrupts:
         """See `Recorder.interrupts`; for `async with`. A cancelled task saves as well, before it is cancelled."""
-        from holdfast.recording.async_interrupts import AsyncInterrupts
-
-        return AsyncInterrupts(self, deadline, self._begin_parting, self._give_up_waiting)
+        return AsyncInterrupts(self, deadline)
 
     async def sleep(self, seconds: float) -> None:
         """See `Recorder.sleep`."""
@@ -177,31 +168,15 @@ class AsyncRecorder(Bookkeeping):
             if self._stop is None:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(woken.wait(), max(0.0, seconds))
-            # Asked when time was up, it stops as well.
-            if self._stop is None:
-                return
-        await self._automatic(STOP)
+        # Asked when time was up, it stops as well.
+        if self._stop is not None:
+            await self._end(self._begin_parting())
 
     async def close(self, timeout: float = 1.0) -> bool:  # noqa: ASYNC109 - the same call as the plain one
         """See `Recorder.close`. Saves that are still being written are waited for."""
-        if self._writing:
+        # Where the deadline has passed, it has passed: the store is left to finish what it was given.
+        if self._writing and not self._is_out_of_time:
             await asyncio.wait(set(self._writing))
-        return await self._close_bus(timeout)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            if isinstance(error, Exception):
-                await self._save_failure(error)
-        finally:
-            # Where the deadline has passed, it has passed: the store is left to finish what it was given.
-            await (self._close_bus() if self._is_out_of_time else self.close())
-
-    async def _close_bus(self, timeout: float = 1.0) -> bool:  # noqa: ASYNC109 - as that of `close`
         if self._bus is None:
             return True
         delivered = await self._bus.aflush(timeout)
@@ -209,121 +184,104 @@ class AsyncRecorder(Bookkeeping):
             self._bus.close(0)
         return delivered
 
-    async def _save_failure(self, failure: Exception) -> None:
-        try:
-            silent = self._why_silent()
-            if not silent and await write_in_turn(self._session, self._would_overwrite):
-                silent = NOT_BACK
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, Exception):
+            # It is raised on; what there is is saved if it can be.
+            try:
+                silent = self._why_silent() or await self._in_turn(self._would_overwrite)
+                if not silent:
+                    await self._save(self._order_of(error))
+            except Exception as trouble:  # noqa: BLE001 - the one that ended the block is the one to raise
+                silent = str(trouble)
             if silent:
-                self._failure_unsaved(silent)
-            else:
-                await self._written(self._order_of(failure))
-        except Exception as error:  # noqa: BLE001 - the one that ended the block is the one to raise
-            self._failure_unsaved(error)
+                LOG.error("the block ended in an error, and no last checkpoint is saved: %s", silent)
+        await self.close()
 
     def _automatic(self, due: str | None) -> Coroutine[Any, Any, Checkpoint | None]:
         if due is None:
             return _nothing()
-        if due is STOP:
-            return self._end(self._begin_parting())
-        return self._written(Order(due))
+        return self._end(self._begin_parting()) if due is STOP else self._save(Order(due))
 
     def _begin_parting(self) -> asyncio.Task[Parting]:
         """The last save, begun once, whoever asks: captured now, and written even if all who wait are cancelled."""
-        if self._parting is None or _has_failed(self._parting):
-            loop = asyncio.get_running_loop()
+        last = self._parting
+        if last is None or (last.done() and (last.cancelled() or last.exception() is not None)):
             silent = self._why_silent()
-            if silent:
-                self._parting = loop.create_task(_silence(silent))
-            else:
-                capture = self._capture(Order(STOP, status="interrupted"))
-                self._parting = self._begun(loop, self._parted(capture), capture)
+            capture = None if silent else self._capture(Order(STOP, status="interrupted"))
+            self._parting = self._begin(self._part(capture, silent), capture)
+        assert self._parting is not None
         return self._parting
 
-    async def _parted(self, capture: Capture) -> Parting:
-        if await write_in_turn(self._session, self._would_overwrite):
-            return None, NOT_BACK
-        return await self._write_in_turn(capture), ""
+    async def _part(self, capture: Capture | None, silent: str) -> Parting:
+        silent = silent or await self._in_turn(self._would_overwrite)
+        return (None, silent) if capture is None or silent else (await self._write(capture), "")
 
     def _begin_anew(self) -> None:
         super()._begin_anew()
         self._parting = None
 
-    def _give_up_waiting(self) -> None:
-        self._is_out_of_time = True
-
     async def _end(self, parting: asyncio.Task[Parting]) -> Checkpoint | None:
-        raise await self._last_words(parting)
+        last = await asyncio.shield(parting)
+        assert self._stop is not None
+        raise self._stop.finish(*last)
 
-    async def _last_words(self, parting: asyncio.Task[Parting]) -> Interrupted:
-        stop = self._stop
-        assert stop is not None
-        return stop.finish(*await asyncio.shield(parting))
-
-    def _read(self, ref: Ref) -> Stored:
-        # A write whose task was cancelled may still be under way.
-        with self._turn:
-            return read_stored(self._saver, ref, follow=self._is_blank)
-
-    def _written(self, order: Order) -> Coroutine[Any, Any, Checkpoint]:
+    def _save(self, order: Order) -> Coroutine[Any, Any, Checkpoint]:
         """Capture now, begin to write, and return what waits for that."""
         try:
-            loop = asyncio.get_running_loop()
+            asyncio.get_running_loop()
         except RuntimeError:
             # `asyncio.run(recorder.save())`: nothing else runs before the loop does.
-            return self._written_then(order)
+            return self._save_then(order)
         capture = self._capture(order)
-        return _answer(self._begun(loop, self._write_in_turn(capture), capture))
+        return _answer(self._begin(self._write(capture), capture))
 
-    async def _written_then(self, order: Order) -> Checkpoint:
-        return await self._written(order)
+    async def _save_then(self, order: Order) -> Checkpoint:
+        return await self._save(order)
 
-    def _begun(
-        self, loop: asyncio.AbstractEventLoop, write: Coroutine[Any, Any, T], capture: Capture
-    ) -> asyncio.Task[T]:
-        task = loop.create_task(write)
+    def _begin(self, write: Coroutine[Any, Any, T], capture: Capture | None) -> asyncio.Task[T]:
+        task = asyncio.get_running_loop().create_task(write)
         self._writing.add(task)
         self._is_out_of_time = False
 
         def done(task: asyncio.Task[T]) -> None:
             self._writing.discard(task)
-            # Where nobody has written it, because the loop ends: it is due again.
-            self._give_up(capture)
+            if task.cancelled() and capture is not None:
+                # Nobody has written it, because the loop ends: it is due again.
+                self._rule.put_back(capture.memento)
+            elif not task.cancelled():
+                # Seen: whoever waits for it raises it, and otherwise nobody wants to know.
+                task.exception()
 
         task.add_done_callback(done)
         return task
 
-    async def _write_in_turn(self, capture: Capture) -> Checkpoint:
+    async def _write(self, capture: Capture) -> Checkpoint:
         try:
-            return await write_in_turn(self._session, partial(self._write, capture))
-        except ConflictError as conflict:
-            if conflict.code is not ErrorCode.CHUNKS_GONE:
+            return self._saved(await self._in_turn(partial(self._commit, capture)))
+        except BaseException as error:
+            self._unsaved(capture, error)
+            if not must_be_encoded_again(error):
                 raise
-        # What the last save left in the store was removed since; now the whole state is sent, as it is now.
         again = self._capture(capture.order)
         try:
-            return await write_in_turn(self._session, partial(self._write, again))
-        finally:
-            self._give_up(again)
+            return self._saved(await self._in_turn(partial(self._commit, again)))
+        except BaseException as error:
+            self._unsaved(again, error)
+            raise
+
+    async def _in_turn(self, call: Callable[[], T]) -> T:
+        """Run a call in a worker thread, after all other writes of the session that were called before."""
+        return await self._session._written(call)  # noqa: SLF001 - its other half
 
 
 async def _answer(task: asyncio.Task[T]) -> T:
     return await asyncio.shield(task)
 
 
-async def _silence(reason: str) -> Parting:
-    return None, reason
-
-
-async def _restored(source: Source, value: Any) -> None:
-    came = source.restore(value)
-    if inspect.isawaitable(came):
-        await came
-
-
 async def _nothing() -> None:
     return None
-
-
-def _has_failed(task: asyncio.Task[Any]) -> bool:
-    return task.done() and (task.cancelled() or task.exception() is not None)

@@ -1,55 +1,249 @@
 """EventBus: who hears of what happens in this process.
 
-Emitting looks up who is interested in the type, puts the event into their queues, and is done: it never waits for a
-subscriber and never fails because of one (see `delivering`). Who is interested is remembered for each type, so that an
-event that nobody wants costs one look into a dict.
+Emitting puts an event into a bounded queue of each subscriber and is done: it never waits for one and never fails
+because of one. A plain function is called on a thread of its own, a coroutine function on its event loop, a stream is
+read by whoever iterates. Each sees events in order, one at a time. One that is slow costs only itself: its oldest
+events.
 
-A checkpoint may be announced twice: by the recorder that saved it and by a bridge that saw it in the store. The first
-gets through. A recorder puts its save and its own event into `announcing`, and a bridge lets it go first.
+A signal handler may emit at any point. So `put` takes no lock: a deque is appended to, and a bell is rung.
 """
 
 from __future__ import annotations
 
+import asyncio
 import atexit
+import inspect
+import logging
 import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from holdfast.errors import ErrorCode, InvalidInputError
-from holdfast.recording.delivering import (
-    EventStream,
-    Handler,
-    LoopSubscription,
-    Subscription,
-    ThreadSubscription,
-)
-from holdfast.recording.events import (
-    CheckpointCreated,
-    Event,
-    check_pattern,
-    check_type,
-    matches,
-    now,
-    of_application,
-)
+from holdfast.recording.events import Event, check_pattern, check_type, matches, now, of_application
 
-__all__ = ["EventBus", "EventStream", "Subscription"]
+S = TypeVar("S", bound="Subscription")
+Handler = Callable[[Event], object]
 
-S = TypeVar("S", bound=Subscription)
+LOG = logging.getLogger("holdfast.events")
 
 _LIMIT: Final = 1000
 _REMEMBERED: Final = 4096
-"""Types whose subscribers are remembered, and checkpoints that were announced: more than come within a moment."""
-
+"""Types whose subscribers are remembered."""
+_LOOK_EVERY: Final = 0.002
 _AT_EXIT_SECONDS: Final = 1.0
-_LOOKS: Final = (0.0, 0.0005, 0.001, 0.002, 0.005, 0.01)
-"""Seconds between two looks at whether everything was delivered; the last one again and again."""
+
+
+class Subscription:
+    """One subscriber of a bus, until it is cancelled. As a context manager it ends with the block."""
+
+    def __init__(self, bus: EventBus, pattern: str, limit: int) -> None:
+        self.pattern = check_pattern(pattern)
+        # Weak: a worker that waits must not keep a bus alive that nobody has any more, and ends with it.
+        self._bus = weakref.ref(bus, lambda _: self._end())
+        self._queue: deque[Event] = deque(maxlen=_check_limit(limit))
+        self._busy = False
+        self._ended = False
+        self._logged: set[type[BaseException]] = set()
+
+    @property
+    def pending(self) -> int:
+        """How many events wait, the one that is being handled included."""
+        return len(self._queue) + self._busy
+
+    def cancel(self) -> None:
+        """End it. What waits is not delivered; a handler that runs is not interrupted. Again: nothing happens."""
+        self._queue.clear()
+        self._end()
+
+    def put(self, event: Event) -> None:
+        """Queue an event; with too many waiting, the oldest goes. Never waits for the subscriber, and never raises."""
+        if not self._ended:
+            self._queue.append(event)
+            self._wake()
+
+    def _end(self) -> None:
+        self._ended = True
+        if (bus := self._bus()) is not None:
+            bus._remove(self)  # noqa: SLF001 - the bus's own half of a cancel
+        self._wake()
+
+    def _wake(self) -> None:
+        raise NotImplementedError
+
+    def _take(self) -> Event | None:
+        # Busy first: who looks in between must not find neither.
+        self._busy = True
+        try:
+            return self._queue.popleft()
+        except IndexError:
+            self._busy = False
+            return None
+
+    def _blocks(self) -> bool:
+        """Whether the calling thread is the one that must go on for this subscriber to get anywhere."""
+        return False
+
+    def _report(self, error: BaseException) -> None:
+        """Log a failure, once for each kind: a subscriber that fails every time would fill the log."""
+        if type(error) not in self._logged:
+            self._logged.add(type(error))
+            LOG.error(
+                "a subscriber of %s failed; more failures of this kind are not logged",
+                self.pattern,
+                exc_info=error,
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.cancel()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.pattern!r} pending={self.pending}>"
+
+
+class _ThreadSubscription(Subscription):
+    """A plain function, called on a thread of its own."""
+
+    def __init__(self, bus: EventBus, pattern: str, limit: int, handler: Handler) -> None:
+        super().__init__(bus, pattern, limit)
+        self._handler = handler
+        self._begin()
+
+    def _begin(self) -> None:
+        self._pid = os.getpid()
+        self._busy = False
+        # A lock as a bell: released, it rings. Unlike a condition, a signal handler may ring it at any point.
+        self._bell = threading.Lock()
+        self._bell.acquire()
+        self._worker = threading.Thread(
+            target=self._work, name=f"holdfast-events {self.pattern}", daemon=True
+        )
+        self._worker.start()
+
+    def _wake(self) -> None:
+        if self._pid != os.getpid() and not self._ended:
+            # A forked child: the thread stayed with the parent, and so does what waited.
+            while len(self._queue) > 1:
+                self._queue.popleft()
+            self._begin()
+        with suppress(RuntimeError):  # it rings already
+            self._bell.release()
+
+    def _work(self) -> None:
+        while not self._ended or self._queue:
+            event = self._take()
+            if event is None:
+                self._bell.acquire()
+                continue
+            try:
+                _refuse_coroutine(self._handler(event))
+            except BaseException as error:  # noqa: BLE001 - also SystemExit: whatever it is, the next event has its turn
+                self._report(error)
+            finally:
+                self._busy = False
+
+    def _blocks(self) -> bool:
+        return self._worker is threading.current_thread()
+
+
+class _LoopSubscription(Subscription):
+    """A coroutine function, run on the event loop that was running when it subscribed."""
+
+    def __init__(self, bus: EventBus, pattern: str, limit: int, handler: Callable[[Event], Any]) -> None:
+        self._loop = asyncio.get_running_loop()
+        super().__init__(bus, pattern, limit)
+        self._handler = handler
+        self._task: asyncio.Task[None] | None = None
+
+    def _wake(self) -> None:
+        try:
+            self._loop.call_soon_threadsafe(self._begin)
+        except RuntimeError:
+            if not self._ended:
+                LOG.warning(
+                    "the event loop of a subscriber of %s is closed; it gets no more events", self.pattern
+                )
+                self._ended = True
+                self.cancel()
+
+    def _begin(self) -> None:
+        if self._queue and (self._task is None or self._task.done()):
+            # Held here: the loop itself keeps only a weak reference to a task.
+            self._task = self._loop.create_task(self._pump())
+
+    async def _pump(self) -> None:
+        while (event := self._take()) is not None:
+            try:
+                await self._handler(event)
+            except asyncio.CancelledError as error:
+                task = asyncio.current_task()
+                if task is None or task.cancelling():
+                    raise
+                # Something that the handler waited for was cancelled, and not this.
+                self._report(error)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the next event has its turn
+                self._report(error)
+            finally:
+                self._busy = False
+
+    def _blocks(self) -> bool:
+        try:
+            return asyncio.get_running_loop() is self._loop
+        except RuntimeError:
+            return False
+
+
+class EventStream(Subscription):
+    """Events as an async iterator: `async for event in bus.stream("checkpoint.*")`. It ends when the bus is closed."""
+
+    def __init__(self, bus: EventBus, pattern: str, limit: int) -> None:
+        super().__init__(bus, pattern, limit)
+        self._waiting: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Event:
+        waiting = self._waiting = asyncio.get_running_loop(), asyncio.Event()
+        while True:
+            waiting[1].clear()
+            event = self._take()
+            # Given is done: nobody tells what the reader does with it.
+            self._busy = False
+            if event is not None:
+                return event
+            if self._ended:
+                raise StopAsyncIteration
+            await waiting[1].wait()
+
+    async def aclose(self) -> None:
+        """End it, for whoever iterates over it too."""
+        self.cancel()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.cancel()
+
+    def _wake(self) -> None:
+        if self._waiting is not None:
+            loop, there = self._waiting
+            with suppress(RuntimeError):  # a closed loop has nobody left who waits
+                loop.call_soon_threadsafe(there.set)
 
 
 class EventBus:
@@ -61,12 +255,9 @@ class EventBus:
 
     def __init__(self, *, clock: Callable[[], datetime] = now) -> None:
         self._clock = clock
-        # A signal handler may emit while its own thread is in here.
         self._lock = threading.RLock()
         self._subscriptions: tuple[Subscription, ...] = ()
         self._routes: dict[str, tuple[Subscription, ...]] = {}
-        self._announced: dict[str, None] = {}
-        self._announcing: dict[object, str] = {}
         _ALL.add(self)
 
     def emit(self, event: Event | str, /, *, session: str | None = None, **data: Any) -> None:
@@ -77,15 +268,7 @@ class EventBus:
             session: Of an event that is made here: the session it is about.
             data: Of an event that is made here: what else there is to say, as plain JSON.
         """
-        if isinstance(event, Event):
-            name = event.type
-            if isinstance(event, CheckpointCreated) and not self._is_first(event.checkpoint_id):
-                return
-        else:
-            name = event
-        route = self._routes.get(name)
-        if route is None:
-            route = self._find_route(name)
+        route = self._route(event.type if isinstance(event, Event) else event)
         if not route:
             return
         if not isinstance(event, Event):
@@ -95,79 +278,70 @@ class EventBus:
 
     def wants(self, type: str) -> bool:  # noqa: A002 - the field's name
         """Whether anybody subscribed to events of this type: without, there is no need to make one."""
-        route = self._routes.get(type)
-        return bool(self._find_route(type) if route is None else route)
+        return bool(self._route(type))
 
     def subscribe(self, pattern: str, handler: Handler, *, limit: int = _LIMIT) -> Subscription:
         """Have a function called with each event that a pattern chooses, in order, one at a time.
 
         A plain function is called on a thread of its own. A coroutine function runs on the event loop that is running
-        now. An exception is logged (`holdfast.events`), once for each kind, and counted.
+        now. An exception is logged (`holdfast.events`), once for each kind.
 
         Args:
             pattern: A type, `checkpoint.*` for all below, or `*` for all.
             handler: The function.
-            limit: How many events may wait; with more, the oldest is thrown away and counted.
+            limit: How many events may wait; with more, the oldest is thrown away.
 
         Raises:
             InvalidInputError: It is no pattern, the handler is no function, or it is a coroutine function and no event
                 loop is running.
         """
-        check_pattern(pattern)
-        _check_limit(limit)
         if not callable(handler):
             raise InvalidInputError(
                 f"a {type(handler).__name__} cannot be called with an event",
                 code=ErrorCode.BAD_ARGUMENT,
                 hint="pass a function that takes one argument, the event",
             )
-        leave = _leaver(self)
         if not _is_coroutine_function(handler):
-            return self._add(ThreadSubscription(pattern, limit, leave, handler))
-        import asyncio
-
+            return self._add(_ThreadSubscription(self, check_pattern(pattern), _check_limit(limit), handler))
         try:
-            loop = asyncio.get_running_loop()
+            return self._add(_LoopSubscription(self, pattern, limit, handler))
         except RuntimeError:
             raise InvalidInputError(
                 "a coroutine function can only subscribe where an event loop is running",
                 code=ErrorCode.BAD_ARGUMENT,
                 hint="subscribe inside of a coroutine, or pass a plain function",
             ) from None
-        return self._add(LoopSubscription(pattern, limit, leave, handler, loop))
 
     def stream(self, pattern: str = "*", *, limit: int = _LIMIT) -> EventStream:
         """Return events as an async iterator, from this moment on; close it, or use it with `async with`.
 
         Args:
             pattern: As for `subscribe`.
-            limit: How many events may wait to be read; with more, the oldest is thrown away and counted.
+            limit: How many events may wait to be read; with more, the oldest is thrown away.
         """
-        return self._add(EventStream(check_pattern(pattern), _check_limit(limit), _leaver(self)))
+        return self._add(EventStream(self, pattern, limit))
 
     def flush(self, timeout: float = 1.0) -> bool:
-        """Wait until subscribers have handled everything that was emitted before; say whether they have.
-
-        It is about events alone: checkpoints are in the store when a save returns, and need no flush.
+        """Wait until the subscribers have nothing left to handle; say whether that is so.
 
         It does not wait for streams. Nor for the subscriber it is called from, or for those of the event loop that it
         is called on: they go on only when it returns, so with them it ends in False. Use `aflush` on a loop.
         """
-        return self._flush(time.monotonic() + timeout)
+        until = time.monotonic() + timeout
+        while left := self._unfinished():
+            if time.monotonic() >= until or all(each._blocks() for each in left):  # noqa: SLF001 - its own
+                return False
+            time.sleep(_LOOK_EVERY)
+        return True
 
     async def aflush(self, timeout: float = 1.0) -> bool:  # noqa: ASYNC109 - the same call as the plain one
         """Wait as `flush` does, while the event loop goes on."""
-        import asyncio
-
-        marks = [(each, each.mark()) for each in self._subscriptions if not isinstance(each, EventStream)]
         until = time.monotonic() + timeout
-        for look in _looks():
-            if all(each.has_passed(mark) for each, mark in marks):
-                return True
+        while self._unfinished():
             if time.monotonic() >= until:
                 return False
-            await asyncio.sleep(look)
-        raise AssertionError
+            await asyncio.sleep(_LOOK_EVERY)
+        return True
 
     def close(self, timeout: float = 1.0) -> bool:
         """Wait as `flush` does, then end all subscriptions; say whether everything was delivered before.
@@ -177,34 +351,13 @@ class EventBus:
         delivered = self.flush(timeout)
         for each in self._subscriptions:
             if isinstance(each, EventStream):
-                each.finish()
+                each._end()  # noqa: SLF001 - what waits can still be read, and then the iteration ends
             else:
                 each.cancel()
         return delivered
 
-    @contextmanager
-    def announcing(self, session: str) -> Iterator[None]:
-        """While this lasts, leave the checkpoints of a session to the caller, who is about to announce one."""
-        token = object()
-        with self._lock:
-            self._announcing[token] = session
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._announcing.pop(token, None)
-
-    def announcements(self, session: str) -> frozenset[object]:
-        """The saves of this session that are under way here, and whose events come right after."""
-        with self._lock:
-            return frozenset(token for token, each in self._announcing.items() if each == session)
-
-    def _after_fork(self) -> None:
-        """Begin anew in the child: what is pending is the parent's to deliver, and locks may have been held there."""
-        self._lock = threading.RLock()
-        self._announcing.clear()
-        for each in self._subscriptions:
-            each.after_fork()
+    def _unfinished(self) -> list[Subscription]:
+        return [each for each in self._subscriptions if each.pending and not isinstance(each, EventStream)]
 
     def _add(self, subscription: S) -> S:
         with self._lock:
@@ -218,36 +371,16 @@ class EventBus:
             self._subscriptions = tuple(each for each in self._subscriptions if each is not subscription)
             self._routes = {}
 
-    def _find_route(self, name: str) -> tuple[Subscription, ...]:
-        # Before the subscriptions, see `_add`: a stale answer can only end up in a dict that nobody uses any more.
-        routes = self._routes
-        check_type(name)
-        if len(routes) >= _REMEMBERED:
-            routes.clear()
-        found = tuple(each for each in self._subscriptions if matches(each.pattern, name))
-        routes[name] = found
-        return found
-
-    def _is_first(self, checkpoint: str) -> bool:
-        with self._lock:
-            if checkpoint in self._announced:
-                return False
-            self._announced[checkpoint] = None
-            if len(self._announced) > _REMEMBERED:
-                del self._announced[next(iter(self._announced))]
-            return True
-
-    def _flush(self, until: float) -> bool:
-        there = [each for each in self._subscriptions if not isinstance(each, EventStream)]
-        marks = [(each, each.mark()) for each in there]
-        for look in _looks():
-            left = [(each, mark) for each, mark in marks if not each.has_passed(mark)]
-            if not left:
-                return True
-            if time.monotonic() >= until or all(each.is_own_turn() for each, _ in left):
-                return False
-            time.sleep(look)
-        raise AssertionError
+    def _route(self, name: str) -> tuple[Subscription, ...]:
+        route = self._routes.get(name)
+        if route is None:
+            # Before the subscriptions, see `_add`: a stale answer can only end up in a dict that nobody uses any more.
+            routes = self._routes
+            check_type(name)
+            if len(routes) >= _REMEMBERED:
+                routes.clear()
+            route = routes[name] = tuple(each for each in self._subscriptions if matches(each.pattern, name))
+        return route
 
     def __enter__(self) -> Self:
         return self
@@ -258,28 +391,17 @@ class EventBus:
         self.close()
 
 
-def _leaver(bus: EventBus) -> Callable[[Subscription], None]:
-    """What takes a subscription off its bus. It does not hold the bus: a worker would keep it alive for ever."""
-    held = weakref.ref(bus)
-
-    def leave(subscription: Subscription) -> None:
-        bus = held()
-        if bus is not None:
-            bus._remove(subscription)  # noqa: SLF001 - the bus's own half of a cancel
-
-    return leave
-
-
-def _looks() -> Iterator[float]:
-    yield from _LOOKS
-    while True:
-        yield _LOOKS[-1]
-
-
 def _is_coroutine_function(handler: Callable[..., object]) -> bool:
-    from inspect import iscoroutinefunction
+    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(
+        getattr(handler, "__call__", None)  # noqa: B004
+    )
 
-    return iscoroutinefunction(handler) or iscoroutinefunction(getattr(handler, "__call__", None))  # noqa: B004
+
+def _refuse_coroutine(result: object) -> None:
+    """A function that hands out a coroutine to be awaited was not recognised as one; say so rather than lose it."""
+    if inspect.iscoroutine(result):
+        result.close()
+        raise TypeError("the subscriber returned an awaitable: subscribe a function made with `async def`")
 
 
 def _check_limit(limit: int) -> int:
@@ -295,19 +417,9 @@ def _check_limit(limit: int) -> int:
 _ALL: weakref.WeakSet[EventBus] = weakref.WeakSet()
 
 
+@atexit.register
 def _deliver_at_exit() -> None:
     # Workers are daemon threads, so that a stuck one never keeps the program from ending: this is their last moment.
     until = time.monotonic() + _AT_EXIT_SECONDS
     for bus in list(_ALL):
-        bus._flush(until)  # noqa: SLF001 - one deadline for all of them
-
-
-def _begin_anew() -> None:
-    for bus in list(_ALL):
-        bus._after_fork()  # noqa: SLF001 - a hook, and nobody else's to call
-
-
-atexit.register(_deliver_at_exit)
-# Windows has no fork, and no hooks for it.
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_anew)
+        bus.flush(max(0.0, until - time.monotonic()))

@@ -80,8 +80,6 @@ class CheckpointCreated(Event):
     trigger: str = "manual"
     forked: bool = False
     """Whether it went onto a new branch, because somebody else had moved the one it was meant for."""
-    origin: str = "recorder"
-    """`recorder`: saved by the one that says so; `watch`: seen in the store, saved by anybody."""
 
     @classmethod
     def of(
@@ -90,7 +88,6 @@ class CheckpointCreated(Event):
         *,
         beat_count: int | None = None,
         forked: bool = False,
-        origin: str = "recorder",
     ) -> Self:
         """The event for a checkpoint; its beats are read from its metadata where they are not given."""
         if beat_count is None:
@@ -107,7 +104,6 @@ class CheckpointCreated(Event):
             size_bytes=checkpoint.size_bytes,
             trigger=checkpoint.trigger,
             forked=forked,
-            origin=origin,
         )
 
 

@@ -4,22 +4,28 @@
     on("hypothesis.confirmed") | every(seconds=300) & when(has_changed)
     on("code.modified").throttle(300)
 
-A trigger is a value without any state: it may serve many recorders at once. What a recorder has seen is in the rules
-that it makes of its trigger (`rules.py`), and what becomes due stays due until something is saved.
+A trigger is a value without any state: it may serve many recorders at once. A recorder makes a `Rule` of it, which is a
+latch: once due it stays due until something is saved, so that `&` may wait for its other half, a throttle may hold
+back, and a save that failed is tried again at the next check.
+
+All rules see one `Moment`, whose time never goes back: when the clock does, the moment stands still and goes on with it
+from there. So no rule is silent for longer than it should be, and a clock that jumps ahead makes one save and no storm.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.errors import ErrorCode, InvalidInputError
-from holdfast.recording.events import check_pattern
+from holdfast.recording.events import check_pattern, matches
 
 if TYPE_CHECKING:
     from holdfast.history.checkpoint import Checkpoint
+    from holdfast.history.keep import Keep
+    from holdfast.settings.settings import Settings
 
 Predicate = Callable[[Mapping[str, Any], "Checkpoint | None"], Any]
 """What `when` takes: whether to save, given the state by source and the last checkpoint."""
@@ -254,3 +260,289 @@ def _seconds(value: object, what: str) -> float:
         hint="pass 300 for five minutes, say",
         argument="seconds",
     )
+
+
+class Moment:
+    """What there is to see at one check."""
+
+    __slots__ = ("_clock", "_raw", "beats", "before", "event", "last", "now", "state", "step")
+
+    def __init__(self, clock: Callable[[], float], state: Callable[[], Mapping[str, Any]]) -> None:
+        self._clock = clock
+        self._raw = self.now = clock()
+        self.state = state
+        """Makes the mapping that predicates look into."""
+        self.step: int | None = None
+        """The step that is being checked; None where something else is."""
+        self.before: int | None = None
+        """The step that was checked before it; None where there was none, or steps began anew."""
+        self.beats = 0
+        self.event: str | None = None
+        self.last: Checkpoint | None = None
+
+    def pass_time(self) -> None:
+        """Look at the clock."""
+        raw = self._clock()
+        # By how much it went back nobody can know: the time since the last look is left out.
+        if raw > self._raw:
+            self.now += raw - self._raw
+        self._raw = raw
+
+
+Memento = tuple[str | None, float, list[Any]]
+"""What `Rule.clear` took away; of use to its `put_back` alone."""
+
+
+class Rule:
+    """A part of a trigger with what one recorder has seen of it.
+
+    Attributes:
+        reason: Why it is due, and since it was cleared last; None where it is not.
+    """
+
+    __slots__ = ("base", "parts", "reason")
+
+    def __init__(self, parts: tuple[Rule, ...] = (), base: float = 0) -> None:
+        self.reason: str | None = None
+        self.parts = parts
+        self.base = base
+        """Where that counts from which something has to have grown."""
+
+    def check(self, moment: Moment) -> str | None:
+        """Look, and say why it is due."""
+        if self.reason is None:
+            self.reason = self._look(moment)
+        return self.reason
+
+    def clear(self, moment: Moment) -> Memento:
+        """Begin anew: what was due is being saved."""
+        memento = self.reason, self.base, [part.clear(moment) for part in self.parts]
+        self.reason, self.base = None, self._count(moment)
+        return memento
+
+    def put_back(self, memento: Memento) -> None:
+        """Be as before: what was due could not be saved. What became due meanwhile is as good a reason."""
+        reason, base, parts = memento
+        self.reason, self.base = self.reason or reason, min(base, self.base)
+        for part, of_part in zip(self.parts, parts, strict=True):
+            part.put_back(of_part)
+
+    def _look(self, moment: Moment) -> str | None:  # noqa: ARG002 - the others need it
+        return None
+
+    def _count(self, moment: Moment) -> float:  # noqa: ARG002 - likewise
+        return self.base
+
+
+class _Steps(Rule):
+    __slots__ = ("_every",)
+
+    def __init__(self, every: int) -> None:
+        super().__init__()
+        self._every = every
+
+    def _look(self, moment: Moment) -> str | None:
+        step, before, every = moment.step, moment.before, self._every
+        if step is None:
+            return None
+        due = step % every == 0 if before is None else step // every > before // every
+        return "auto:step" if due else None
+
+
+class _Since(Rule):
+    """Due when the beats or the time have grown by so much since the last save."""
+
+    __slots__ = ("_of", "_said", "_span")
+
+    def __init__(self, span: float, of: str, said: str, moment: Moment) -> None:
+        super().__init__(base=getattr(moment, of))
+        self._span, self._of, self._said = span, of, said
+
+    def _look(self, moment: Moment) -> str | None:
+        return self._said if self._count(moment) - self.base >= self._span else None
+
+    def _count(self, moment: Moment) -> float:
+        count: float = getattr(moment, self._of)
+        return count
+
+
+class _On(Rule):
+    __slots__ = ("_pattern",)
+
+    def __init__(self, pattern: str) -> None:
+        super().__init__()
+        self._pattern = pattern
+
+    def _look(self, moment: Moment) -> str | None:
+        event = moment.event
+        return f"auto:{event}" if event is not None and matches(self._pattern, event) else None
+
+
+class _When(Rule):
+    __slots__ = ("_predicate",)
+
+    def __init__(self, predicate: Predicate) -> None:
+        super().__init__()
+        self._predicate = predicate
+
+    def _look(self, moment: Moment) -> str | None:
+        return "auto:condition" if _ask(self._predicate, moment) else None
+
+
+class _Throttled(Rule):
+    """Lets the reason of another rule through, at most once in so many seconds."""
+
+    __slots__ = ("_free_at", "_seconds")
+
+    def __init__(self, rule: Rule, seconds: float) -> None:
+        super().__init__((rule,))
+        self._seconds = seconds
+        self._free_at: float | None = None
+
+    def _look(self, moment: Moment) -> str | None:
+        held = self.parts[0].check(moment)
+        if held is None or (self._free_at is not None and moment.now < self._free_at):
+            return None
+        self._free_at = moment.now + self._seconds
+        return held
+
+
+class _AnyOf(Rule):
+    """Due as soon as one is. Predicates come last, and are asked only where nothing else is due."""
+
+    __slots__ = ("_asking",)
+
+    def __init__(self, cheap: tuple[Rule, ...], asking: tuple[Rule, ...]) -> None:
+        super().__init__(cheap + asking)
+        self._asking = asking
+
+    def check(self, moment: Moment) -> str | None:
+        due = self.reason
+        for rule in self.parts:
+            # All of them look, also when one is due: if that save fails, none has missed anything.
+            if due is None or rule not in self._asking:
+                reason = rule.check(moment)
+                due = due or reason
+        self.reason = due
+        return due
+
+
+class _AllOf(Rule):
+    """Due when all are. Its reason is that of the one that came last."""
+
+    __slots__ = ()
+
+    def _look(self, moment: Moment) -> str | None:
+        newest = None
+        missing = False
+        for rule in self.parts:
+            known = rule.reason
+            reason = rule.check(moment)
+            if reason is None:
+                missing = True
+            elif known is None or newest is None:
+                newest = reason
+        return None if missing else newest
+
+
+def compile_trigger(trigger: Trigger, moment: Moment) -> Rule:  # noqa: PLR0911 - one for each kind
+    """The rules for one recorder, which see nothing of what came before."""
+    match trigger:
+        case Steps(count):
+            return _Steps(count)
+        case Seconds(seconds):
+            return _Since(seconds, "now", "scheduled", moment)
+        case Beats(count):
+            return _Since(count, "beats", "auto:beat", moment)
+        case On(pattern):
+            return _On(pattern)
+        case When(predicate):
+            return _When(predicate)
+        case Throttled(inner, seconds):
+            return _Throttled(compile_trigger(inner, moment), seconds)
+        case AllOf(parts):
+            return _AllOf(tuple(compile_trigger(part, moment) for part in parts))
+        case AnyOf(parts):
+            cheap = tuple(compile_trigger(part, moment) for part in parts if not _asks(part))
+            return _AnyOf(cheap, tuple(compile_trigger(part, moment) for part in parts if _asks(part)))
+    return Rule()
+
+
+def _asks(trigger: Trigger) -> bool:
+    """Whether a predicate is somewhere in it."""
+    match trigger:
+        case When():
+            return True
+        case Throttled(inner, _):
+            return _asks(inner)
+        case AllOf(parts) | AnyOf(parts):
+            return any(map(_asks, parts))
+    return False
+
+
+def _ask(predicate: Predicate, moment: Moment) -> bool:
+    try:
+        answer = predicate(moment.state(), moment.last)
+        if not isinstance(answer, Awaitable):
+            return bool(answer)
+    except Exception as error:
+        # Whatever it is, whoever asked is told: a trigger that is silent by mistake loses work.
+        raise _failed(
+            predicate,
+            f"failed: {type(error).__name__}: {error}",
+            "mend the predicate; it gets (state by source, last checkpoint or None) and says whether to save",
+        ) from error
+    if isinstance(answer, Coroutine):
+        # Closed, so that nobody is warned of a coroutine that was never awaited: the error says it.
+        answer.close()
+    raise _failed(
+        predicate,
+        f"gave a {type(answer).__name__}, which has to be awaited, and not an answer",
+        "make it a plain function: as an object a coroutine counts as true, and each check would save",
+    )
+
+
+def _failed(predicate: Predicate, what: str, hint: str) -> InvalidInputError:
+    name = getattr(predicate, "__name__", repr(predicate))
+    return InvalidInputError(
+        f"the predicate {name} of when() {what}", code=ErrorCode.PREDICATE_FAILED, hint=hint, predicate=name
+    )
+
+
+def trigger_from(settings: Settings) -> Trigger | None:
+    """When the settings want a save: whichever interval comes first; None where `checkpoint.auto` is off.
+
+    Where nobody set an interval, that is every step and every 50 beats: "auto" alone has to save something.
+    """
+    wanted = settings.checkpoint
+    keys = ("steps", "seconds", "beats")
+    values = (wanted.interval_steps, wanted.interval_seconds, wanted.interval_beats)
+    given: dict[str, Any] = {
+        name: value for name, value in zip(keys, values, strict=True) if value is not None
+    }
+    if all(settings.origin(f"checkpoint.interval_{name}") == "default" for name in keys):
+        given["steps"] = 1
+    return every(**given) if wanted.auto and given else None
+
+
+def keep_from(settings: Settings) -> Keep | None:
+    """What the settings want to keep: `keep.*`, with `checkpoint.max_count` and `prune_after_days` as caps.
+
+    Where a rule is set, a cap that nobody set does not count: who says that a hundred are kept does not mean ten.
+    """
+    from holdfast.history.keep import Keep
+
+    rules = {name: value for name, value in settings.keep._asdict().items() if value is not None}
+    caps = {
+        "at_most": ("checkpoint.max_count", settings.checkpoint.max_count),
+        "max_age_days": ("checkpoint.prune_after_days", settings.checkpoint.prune_after_days),
+    }
+    has_rules = bool(rules.keys() - {"per"})
+    fields: dict[str, Any] = {
+        name: value
+        for name, (key, value) in caps.items()
+        if value is not None and not (has_rules and settings.origin(key) == "default")
+    }
+    # A cap that is set under its own name says more than one of `checkpoint`.
+    fields |= rules
+    return Keep(**fields) if fields.keys() - {"per"} else None

@@ -1,8 +1,8 @@
-"""Every setting there is: its name, its type, its default, and the variable that sets it.
+"""The table of settings: key, type, default, environment variable and meaning.
 
-A `Kind` knows which values it takes and how to read one from text, so that a variable, a word on the command line, a
-file and an argument are all checked by the same rule. A setting that can be switched off has a word for it ("never",
-"all"), because TOML has no null and a stronger place must be able to say so.
+`.env.example` and docs/reference/settings.md are made from it. A `Kind` checks a value and reads one from text, so that
+a variable, an option, a file and an argument follow one rule. A setting that can be switched off has a word for it
+("never", "all"): TOML has no null, and a stronger place must be able to say so.
 """
 
 from __future__ import annotations
@@ -114,6 +114,8 @@ _LIST = Kind(
     "a list of texts", _texts, lambda text: [part.strip() for part in text.split(",") if part.strip()]
 )
 
+_ON = True
+
 _ALL = [
     Setting("session", _NAME, "default", "The session"),
     Setting("color", _choice("auto", "always", "never"), "auto", "Colour for text that people read"),
@@ -134,14 +136,9 @@ _ALL = [
     Setting("keep.max_age_days", _COUNT, None, "A cap: nothing older than so many days"),
     Setting("keep.per", _choice("session", "branch", "agent"), None, "What the numbers count in"),
     Setting(
-        "checkpoint.enabled",
-        _FLAG,
-        default=True,
-        about="Whether an agent saves; false: only what is asked for by hand",
+        "checkpoint.enabled", _FLAG, _ON, "Whether an agent saves; false: only what is asked for by hand"
     ),
-    Setting(
-        "checkpoint.auto", _FLAG, default=True, about="Whether it saves by itself, at the intervals below"
-    ),
+    Setting("checkpoint.auto", _FLAG, _ON, "Whether it saves by itself, at the intervals below"),
     Setting("checkpoint.interval_beats", _or("never", _COUNT), 50, "A save when so many beats have passed"),
     Setting(
         "checkpoint.interval_steps", _or("never", _COUNT), None, "A save at each multiple of so many steps"
@@ -151,7 +148,13 @@ _ALL = [
     ),
     Setting("checkpoint.max_count", _or("all", _COUNT), 10, "The newest so many of a session are kept"),
     Setting("checkpoint.prune_after_days", _or("never", _COUNT), 30, "What is older than so many days goes"),
-    Setting("checkpoint.compress", _FLAG, default=True, about="Whether what is stored is compressed"),
+    Setting("checkpoint.compress", _FLAG, _ON, "Whether what is stored is compressed"),
+    Setting(
+        "checkpoint.export_dir",
+        _or("never", _NAME),
+        None,
+        "A folder that gets a portable file of each checkpoint",
+    ),
     Setting("heartbeat.min_interval", _SECONDS, 5.0, "Seconds between two beats when there is work"),
     Setting("heartbeat.max_interval", _SECONDS, 120.0, "Seconds between two beats when there is none"),
     Setting(
@@ -162,13 +165,21 @@ SETTINGS = {setting.key: setting for setting in _ALL}
 """Every key there is."""
 
 GROUPS = ("keep", "checkpoint", "heartbeat")
-"""What may stand before the dot."""
+"""What may stand before the dot; `checkpoints` is `checkpoint` too."""
+
+SYNONYMS = {
+    "checkpoint.auto_checkpoint": "checkpoint.auto",
+    "checkpoint.max_checkpoints_per_session": "checkpoint.max_count",
+    "checkpoint.compress_state": "checkpoint.compress",
+}
+"""Names that agents' own settings files use."""
 
 OTHER_VARIABLES = {
     "HOLDFAST_STORE": "The store: a folder, a file or a URL; otherwise the nearest .holdfast upward",
     "HOLDFAST_CONFIG": "A settings file to read before all others, YAML or TOML",
     "HOLDFAST_SQL_URL": "On PostgreSQL, the role that `holdfast sql` asks as: postgresql://role:password@",
     "HOLDFAST_DEBUG": "1: the command line shows the traceback of an error",
+    "HOLDFAST_RESUME": "SESSION@REF: a program that resumes this session starts from that checkpoint, once",
 }
 """Variables that are no setting, because no file can give them."""
 
@@ -179,7 +190,7 @@ def setting(key: str) -> Setting:
     Raises:
         InvalidInputError: There is none; the hint has the near one.
     """
-    found = SETTINGS.get(key)
+    found = SETTINGS.get(key.replace("checkpoints.", "checkpoint.", 1))
     if found is None:
         near = close_names(key, SETTINGS)
         raise InvalidInputError(

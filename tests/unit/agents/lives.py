@@ -15,30 +15,25 @@ def live(mind: dict[str, Any], source: random.Random, beat: int) -> None:
     mind["affect"].feel(pick(list(mind["affect"].dimensions)), source.uniform(-0.5, 0.5))
     goals = mind["goals"]
     if source.random() < 0.4:
-        goals.add(
-            f"goal {beat}", priority=source.random(), parent=goals.current.id if goals.current else None
-        )
-    if beat % 20 == 0:
-        goals.forget_done()
+        goals.add(f"goal {beat}", priority=source.random())
     if goals.current:
-        goals.advance(goals.current.id, source.random() / 2)
+        goals.advance(goals.current["id"], source.random() / 2)
+    goals.goals = goals.goals[-20:]
     thinking = mind["metacognition"]
     name = thinking.predict(f"claim {beat}", source.random())
     if source.random() < 0.7:
         thinking.resolve(name, came_true=source.random() < 0.5)
     mind["theory_of_mind"].believes(pick("abcd"), pick("pq"), source.random())
-    mind["interagent"].receive(pick("abcd"), {"beat": beat}, id=pick([None, str(beat // 3)]))
-    mind["interagent"].send("a", [beat])
-    if source.random() < 0.5:
-        mind["interagent"].take()
+    mind["interagent"].receive(pick("abcd"), {"beat": beat})
+    mind["interagent"].delivered(mind["interagent"].send("a", [beat])["id"])
+    mind["interagent"].take()
     mind["sensory"].sense(pick(["eye", "ear"]), pick([1, "two"]), source.random())
     mind["ethics"].principle(pick("xy"), "be kind", weight=source.random())
-    mind["ethics"].veto(f"kind.{beat % 3}", "no")
-    mind["ethics"].resolve(f"kind.{beat % 4}")
-    mind["ethics"].concern(pick(list(mind["ethics"]._principles)), f"kind.{beat % 4}", f"because {beat}")
-    mind["inner_life"].wonder(pick(["why", "how"]), pull=source.random())
+    mind["ethics"].concern(f"kind.{beat % 4}", f"because {beat}")
+    mind["ethics"].concerns = mind["ethics"].concerns[-20:]
+    mind["inner_life"].wonder(pick(["why", "how"]))
     if source.random() < 0.3:
-        mind["inner_life"].answer(mind["inner_life"].wonders[0].id, "so", beat=beat)
+        mind["inner_life"].answer(mind["inner_life"].questions[0], "so")
     mind["identity"].count(pick(["total_heartbeats", "dreams"]))
     mind["working_memory"].hold({"beat": beat}, source.random(), kind=pick(["", "plan"]))
     for part in mind.values():

@@ -81,12 +81,7 @@ def test_the_event_of_a_checkpoint_says_what_the_checkpoint_does():
     event = CheckpointCreated.of(saved, forked=True)
     assert (event.checkpoint_id, event.session, event.branch, event.seq) == (saved.id, "s", "main", 1)
     assert (event.step, event.beat_count, event.size_bytes) == (7, 50, saved.size_bytes)
-    assert (event.trigger, event.forked, event.origin, event.at) == (
-        "auto:step",
-        True,
-        "recorder",
-        saved.created_at,
-    )
+    assert (event.trigger, event.forked, event.at) == ("auto:step", True, saved.created_at)
     assert CheckpointCreated.of(saved, beat_count=51).beat_count == 51
 
 

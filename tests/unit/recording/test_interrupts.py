@@ -267,7 +267,7 @@ def test_on_a_loop_a_signal_saves_at_the_next_step(run, number):
 
 def test_on_a_loop_a_step_that_takes_too_long_is_cancelled_and_saved(run):
     # The time for the step is over soon; what is left for the last save is long on any machine.
-    soon = "from holdfast.recording import async_interrupts\nasync_interrupts.FOR_STEPS = 0.002\n"
+    soon = "from holdfast.recording import signals\nsignals._FOR_STEPS = 0.002\n"
     body = "await asyncio.sleep(1000 if part.value == 4 else 0.001)"
     program = run(soon + ASYNC.format(deadline=60, body=body))
     program.until("going")

@@ -304,6 +304,10 @@ def test_an_absent_source_is_carried_forward_and_gets_its_state_when_it_comes(st
 
     affect = Part()
     recorder.connect("affect", affect)
+    # Not before it has its state: what it was made with would be saved over that.
+    assert recorder.save().metadata["failed_sources"] == ["affect"]
+    assert store.session("s").load()["affect"] == {"value": 1}
+    recorder.resume()
     assert affect.value == 1
     affect.value = 5
     assert "failed_sources" not in recorder.save().metadata

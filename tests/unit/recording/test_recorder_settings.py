@@ -6,7 +6,7 @@ import pytest
 
 import holdfast
 from holdfast import Keep, Recorder, Settings, every
-from holdfast.recording.configured import keep_from, trigger_from
+from holdfast.recording.triggers import keep_from, trigger_from
 
 
 class Part:
@@ -21,10 +21,10 @@ def settings(tmp_path, **arguments):
     return Settings.load(store=tmp_path / "none.db", environ={}, **arguments)
 
 
-def test_by_default_every_50_beats_and_at_most_10_for_30_days(tmp_path):
+def test_by_default_every_step_and_50_beats_and_at_most_10_for_30_days(tmp_path):
     found = settings(tmp_path)
 
-    assert trigger_from(found) == every(beats=50)
+    assert trigger_from(found) == every(steps=1, beats=50)
     assert keep_from(found) == Keep(at_most=10, max_age_days=30)
 
 

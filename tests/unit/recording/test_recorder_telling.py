@@ -66,8 +66,6 @@ def test_a_source_that_is_not_restored_and_one_that_nobody_claims_are_logged(
     assert "not now" in failed
     assert "'mood'" in unclaimed
     assert "failed: part (OSError: not now)" in str(report)
-    assert not again.bring_back("part")
-    assert len(warned(caplog)) == 1
 
 
 async def _says_no(state: Any, last: Any) -> bool:
@@ -87,7 +85,7 @@ def test_a_predicate_that_returns_a_coroutine_is_refused_when_it_is_asked(store:
     "call",
     [
         lambda recorder: recorder.resume(on_damage="x"),
-        lambda recorder: recorder.release("zz"),
+        lambda recorder: recorder.disconnect("zz"),
         lambda recorder: recorder.step(-1),
         lambda recorder: recorder.save(step=-1),
         lambda recorder: recorder.emit("a.b", session="x"),

@@ -48,5 +48,5 @@ def test_every_variable_that_the_code_names_is_in_it():
     }
 
     assert named == {known.variable for known in SETTINGS.values()} | set(OTHER_VARIABLES)
-    # A plan's shell step is given its key; nobody sets it.
+    # Steps are given this one.
     assert used - {"HOLDFAST_STEP_KEY"} <= named

@@ -791,7 +791,7 @@ def _message(error: str) -> str:
 def _keep(settings: Any) -> Keep | None:
     if settings is None:
         return _USUAL_KEEP
-    from holdfast.recording.configured import keep_from
+    from holdfast.recording.triggers import keep_from
 
     return keep_from(settings)
 

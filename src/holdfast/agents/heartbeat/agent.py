@@ -11,25 +11,30 @@ counts as one with work, and the next one comes sooner. An exception ends the be
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from holdfast.agents.heartbeat.runtime import HandedOver, Phase, Runtime
-from holdfast.agents.heartbeat.subsystems import ORDER, ten
-from holdfast.agents.heartbeat.subsystems.affect import Affect
-from holdfast.agents.heartbeat.subsystems.ethics import Ethics
-from holdfast.agents.heartbeat.subsystems.goals import Goals
-from holdfast.agents.heartbeat.subsystems.identity import Identity
-from holdfast.agents.heartbeat.subsystems.inner_life import InnerLife
-from holdfast.agents.heartbeat.subsystems.interagent import InterAgent
-from holdfast.agents.heartbeat.subsystems.metacognition import Metacognition
-from holdfast.agents.heartbeat.subsystems.sensory import Sensory
-from holdfast.agents.heartbeat.subsystems.theory_of_mind import TheoryOfMind
-from holdfast.agents.heartbeat.subsystems.working_memory import WorkingMemory
+from holdfast.agents.heartbeat.state import BEAT, HandedOver, Phase, Runtime, WakeReport
+from holdfast.agents.heartbeat.subsystems import (
+    ORDER,
+    Affect,
+    Ethics,
+    Goals,
+    Identity,
+    InnerLife,
+    InterAgent,
+    Metacognition,
+    Sensory,
+    TheoryOfMind,
+    WorkingMemory,
+    ten,
+)
+from holdfast.errors import ErrorCode, InvalidInputError
 
-if TYPE_CHECKING:
-    from holdfast.agents.heartbeat.report import WakeReport
+RUNTIME = "runtime"
+"""The name of the heartbeat's own part."""
 
 Hook = Awaitable[Any] | Any
 DatabaseTime = datetime | Mapping[str, datetime] | None
@@ -71,7 +76,7 @@ class Beat:
 class HeartbeatAgent:
     """An agent with the ten subsystems as attributes: `self.affect`, `self.goals` ... `self.working_memory`.
 
-    To replace one, add one or leave one out, say so in `parts()`:
+    To replace one, add one, leave one out or have none of them, say so in `parts()`:
 
         def parts(self):
             return super().parts() | {"affect": self.mood, "ledger": self.ledger}
@@ -136,3 +141,72 @@ class HeartbeatAgent:
 
     def reevaluate(self, left: HandedOver) -> Hook:
         """Decide what becomes of swarms, sub-agents and channels of the last life: none of them is running any more."""
+
+
+_HOOKS = {
+    "parts": (),
+    "wake": ("report",),
+    **{phase.value: ("beat",) for phase in BEAT},
+    "sleep": ("reason",),
+    "database_time": (),
+    "reevaluate": ("left",),
+}
+"""The hooks, and what each is called with."""
+
+
+def checked_agent(agent: Any) -> HeartbeatAgent:
+    """Return `agent` if a heartbeat can run it: a hook that cannot be called would fail in every beat.
+
+    Raises:
+        InvalidInputError: It is no agent, or has a hook that cannot be called.
+    """
+    if not isinstance(agent, HeartbeatAgent):
+        given = f"the class {agent.__name__}" if isinstance(agent, type) else f"a {type(agent).__name__}"
+        raise InvalidInputError(
+            f"a heartbeat cannot run {given}",
+            code=ErrorCode.BAD_ARGUMENT,
+            hint="pass an instance of a class that is built on HeartbeatAgent",
+        )
+    for name, arguments in _HOOKS.items():
+        hook = getattr(agent, name)
+        why = f"it is a {type(hook).__name__}"
+        try:
+            if callable(hook):
+                inspect.signature(hook).bind(*arguments)
+                continue
+        except TypeError as error:
+            why = str(error)
+        except ValueError:
+            # One that is not written in Python and does not say: the first beat shows.
+            continue
+        raise InvalidInputError(
+            f"the hook {name!r} of {type(agent).__name__} cannot be called: {why}",
+            code=ErrorCode.BAD_ARGUMENT,
+            hint=f"write def {name}({', '.join(('self', *arguments))}), or call the attribute something else",
+        )
+    return agent
+
+
+def parts_of(agent: HeartbeatAgent) -> dict[str, Any]:
+    """The parts that an agent names, checked."""
+    try:
+        parts = dict(agent.parts())
+    except AttributeError as error:
+        raise InvalidInputError(
+            f"{type(agent).__name__} does not have the parts that it names: {error}",
+            code=ErrorCode.BAD_ARGUMENT,
+            hint="call super().__init__() in its __init__, or say in parts() what it has",
+        ) from error
+    if RUNTIME in parts:
+        raise InvalidInputError(
+            f"a part of {type(agent).__name__} is called {RUNTIME!r}, which is the heartbeat's own",
+            code=ErrorCode.BAD_NAME,
+            hint="give it another name in parts()",
+        )
+    return parts
+
+
+async def called(hook: Any, *arguments: Any) -> Any:
+    """What a hook returns, awaited where it is a coroutine function."""
+    result = hook(*arguments)
+    return await result if inspect.isawaitable(result) else result

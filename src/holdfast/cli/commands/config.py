@@ -16,11 +16,19 @@ from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import Column, data, document, json_text
 from holdfast.cli.output import rows as write_rows
 from holdfast.cli.terminal import escape_controls
-from holdfast.errors import ErrorCode, HoldfastError, InvalidInputError, NotFoundError, UnsupportedError
-from holdfast.settings.files import ConfigFile, config_files, store_config, user_config
+from holdfast.errors import ErrorCode, HoldfastError, NotFoundError, UnsupportedError
+from holdfast.settings.files import (
+    ConfigFile,
+    config_files,
+    edited,
+    read_text,
+    shown,
+    store_config,
+    user_config,
+    value_at,
+)
 from holdfast.settings.keys import SETTINGS, Found, parse, setting
-from holdfast.settings.reading import parse_toml, read_text, shown
-from holdfast.settings.resolving import resolve
+from holdfast.settings.settings import resolve
 
 HELP = """Show settings, or change one.
 
@@ -77,7 +85,7 @@ def _show(cmd: Invocation, key: str | None, *, explain: bool) -> None:
     # One value is asked for by scripts, which should not go on with a wrong one. Whoever looks at all of them may be
     # about to mend a file.
     lenient = key is None or explain
-    found = resolve(given, files, lines=explain or cmd.json, problems=problems if lenient else None)
+    found = resolve(given, files, problems=problems if lenient else None)
     if key is not None:
         found = {key: found[setting(key).key]}
     if cmd.json:
@@ -130,8 +138,7 @@ def _write_json(
 
 
 def _wrong(problem: HoldfastError) -> dict[str, Any]:
-    place = {name: problem.details.get(name) for name in ("path", "line")}
-    return {"message": str(problem), "hint": problem.hint, **place}
+    return {"message": str(problem), "hint": problem.hint, "path": problem.details.get("path")}
 
 
 def _store(cmd: Invocation) -> tuple[str, str, bool]:
@@ -151,28 +158,19 @@ def _store(cmd: Invocation) -> tuple[str, str, bool]:
 
 
 def _change(cmd: Invocation, key: str, text: str | None, *, own: bool, dry_run: bool) -> None:
-    from holdfast.settings.toml_editing import CannotWriteError, literal, value_at, with_value, without_value
-
     file = ConfigFile(user_config(), "user") if own else _of_store(cmd)
     after = None if text is None else parse(key, text, "the command line")
+    if after is not None:
+        key = setting(key).key
     before_text = read_text(file) if file.exists else ""
-    keys = tuple(key.split("."))
-    before = value_at(parse_toml(before_text, file.path), keys)
+    before = value_at(before_text, key, file.path)
     if text is None and before is None:
         raise NotFoundError(
             f"{shown(file.path)} does not set {key!r:.60}",
             code=ErrorCode.PATH_MISSING,
             hint="holdfast config --explain shows what is set, and where",
         )
-    try:
-        changed = without_value(before_text, keys) if text is None else with_value(before_text, keys, after)
-    except CannotWriteError as error:
-        todo = f"take {key} out of it" if text is None else f"write there: {key} = {literal(after)}"
-        raise InvalidInputError(
-            f"{key} cannot be changed alone in {shown(file.path)} line {error.line}",
-            code=ErrorCode.BAD_CONFIG,
-            hint=f"open the file; {todo}",
-        ) from error
+    changed = edited(before_text, key, after)
     if not dry_run:
         _replace(file.path, changed)
     _tell(cmd, file, key, (before, after), dry_run=dry_run)

@@ -79,7 +79,7 @@ def command(cmd: Invocation, *, words: tuple[str, ...], **given: Any) -> int:
             raise click.UsageError("--once and --max-beats both say when to end: give one")
         given["max_beats"] = 1
     # Before the store is made: what cannot run must not leave an empty one behind.
-    from holdfast.agents.heartbeat.checking import checked_agent
+    from holdfast.agents.heartbeat.agent import checked_agent
     from holdfast.agents.heartbeat.pulse import Pulse
 
     agent = Pulse() if name is None else checked_agent(named_agent(name))

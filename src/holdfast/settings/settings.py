@@ -1,24 +1,30 @@
 """Settings: everything that can be configured, as one typed value that does not change.
 
-It says what is wanted and where that was said; what to do about it is the business of those who are given it.
+    an argument or option  >  HOLDFAST_*  >  the file that was named (--config, HOLDFAST_CONFIG)
+        >  config.toml beside the store  >  [tool.holdfast] in pyproject.toml
+        >  holdfast/config.toml in XDG_CONFIG_HOME  >  the default
+
+Every value is checked where it is read, also one that a stronger place overrides. A variable that looks like one of
+ours and is none is an error too: HOLDFAST_CHECKPOINT_MAXCOUNT=5 must not be passed over in silence.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from holdfast.errors import ErrorCode, InvalidInputError
+from holdfast.errors import ErrorCode, HoldfastError, InvalidInputError
 from holdfast.record import Record
-from holdfast.settings.files import config_files
-from holdfast.settings.keys import SETTINGS, Found, brief, setting
+from holdfast.settings.files import ConfigFile, config_files, read_file
+from holdfast.settings.keys import GROUPS, OTHER_VARIABLES, SETTINGS, Found, brief, parse, setting
 from holdfast.settings.near import close_names, did_you_mean
-from holdfast.settings.resolving import resolve
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+_GROUP_VARIABLES = tuple(f"HOLDFAST_{group.upper()}" for group in GROUPS)
 
 
 class KeepSettings(Record):
@@ -50,6 +56,7 @@ class CheckpointSettings(Record):
     max_count: int | None
     prune_after_days: int | None
     compress: bool
+    export_dir: str | None
 
 
 class HeartbeatSettings(Record):
@@ -73,7 +80,7 @@ class Settings:
         keep: The fields of `Keep` that were set: last, within, hourly, daily, weekly, monthly, days, manual, tags,
             significant, at_most, max_age_days, per.
         checkpoint: When an agent saves by itself: enabled, auto, interval_beats, interval_steps, interval_seconds,
-            max_count, prune_after_days, compress.
+            max_count, prune_after_days, compress, export_dir.
         heartbeat: How often it beats: min_interval, max_interval, session.
     """
 
@@ -107,7 +114,7 @@ class Settings:
 
         Raises:
             InvalidInputError: There is no such key, or the value does not fit (`bad-config`): the message names the
-                file and the line, the hint what was probably meant.
+                file, the hint what was probably meant.
             UnsupportedError: The file is YAML, and PyYAML is not installed.
         """
         variables = os.environ if environ is None else environ
@@ -116,12 +123,19 @@ class Settings:
             None if config is None else os.fspath(config),
             variables,
         )
-        found = resolve(_given(arguments), files, environ=variables, lines=True)
-        _check_heartbeat(found)
+        found = resolve(_given(arguments), files, environ=variables)
+        low, high = found["heartbeat.min_interval"], found["heartbeat.max_interval"]
+        if low.value > high.value:
+            raise InvalidInputError(
+                f"heartbeat.min_interval is {low.value:g} ({low.origin}), more than heartbeat.max_interval, "
+                f"which is {high.value:g} ({high.origin})",
+                code=ErrorCode.BAD_CONFIG,
+                hint="raise max_interval, or lower min_interval",
+            )
         return cls(_found=found, **_typed(found))
 
     def origin(self, key: str) -> str:
-        """Where the value of a key comes from: an argument, a variable, a file with its line, or "default".
+        """Where the value of a key comes from: an argument, a variable, a file, or "default".
 
         Raises:
             InvalidInputError: There is no such key.
@@ -131,6 +145,73 @@ class Settings:
     def to_dict(self) -> dict[str, Any]:
         """Every key with its value, as it was written."""
         return {key: each.value for key, each in self._found.items()}
+
+
+def resolve(
+    given: Mapping[str, Found],
+    files: Iterable[ConfigFile],
+    *,
+    environ: Mapping[str, str] = os.environ,
+    problems: list[HoldfastError] | None = None,
+) -> dict[str, Found]:
+    """Every setting with its value and its origin.
+
+    Args:
+        given: Those of the command line, or of a call.
+        files: The places where settings may be, the strongest first.
+        environ: The variables.
+        problems: What is wrong in a file or a variable is put there, and the rest counts.
+
+    Raises:
+        InvalidInputError: A file or a variable cannot be used (`bad-config`).
+        UnsupportedError: A YAML file was named, and nothing is installed that reads it.
+    """
+    found = {known.key: Found(known.default, "default") for known in SETTINGS.values()}
+    for file in reversed(list(files)):
+        if file.counts:
+            found |= read_file(file, problems)
+    for read in _of_variables(environ):
+        if not isinstance(read, HoldfastError):
+            found |= read
+        elif problems is None:
+            raise read
+        else:
+            problems.append(read)
+    return found | dict(given)
+
+
+def export_dir_setting(store: str, environ: Mapping[str, str] = os.environ) -> str | None:
+    """The value of `checkpoint.export_dir` for a store; None where nobody set it. For those who read nothing else."""
+    named = any("EXPORT_DIR" in name for name in environ if name.startswith("HOLDFAST_"))
+    files = [file for file in config_files(store, None, environ) if file.counts]
+    if not named and not files:
+        return None
+    value: str | None = resolve({}, files, environ=environ, problems=[])["checkpoint.export_dir"].value
+    return None if value == "never" else value
+
+
+def _of_variables(environ: Mapping[str, str]) -> Iterator[dict[str, Found] | HoldfastError]:
+    """The setting of each variable, or what is wrong with it."""
+    variables = {known.variable: known.key for known in SETTINGS.values()}
+    for name, text in environ.items():
+        if not name.startswith("HOLDFAST_"):
+            continue
+        key = variables.get(name.replace("_CHECKPOINTS_", "_CHECKPOINT_", 1))
+        # The one variable for which being empty means something: no pager.
+        if key is not None and (text or key == "pager"):
+            try:
+                yield {key: Found(parse(key, text, name), name)}
+            except InvalidInputError as error:
+                yield error
+        elif text and key is None and name not in OTHER_VARIABLES:
+            near = close_names(name, [*variables, *OTHER_VARIABLES])
+            if near or name.startswith(_GROUP_VARIABLES):
+                yield InvalidInputError(
+                    f"there is no variable {name!r:.60}",
+                    code=ErrorCode.BAD_CONFIG,
+                    hint=did_you_mean(near) or f"unset {name:.60}; holdfast config lists the settings",
+                    candidates=near,
+                )
 
 
 _GROUPS = {"keep": KeepSettings, "checkpoint": CheckpointSettings, "heartbeat": HeartbeatSettings}
@@ -172,14 +253,3 @@ def _given(arguments: Mapping[str, Any]) -> dict[str, Found]:
                 )
             given[known[name].key] = Found(value, "argument")
     return given
-
-
-def _check_heartbeat(found: Mapping[str, Found]) -> None:
-    low, high = found["heartbeat.min_interval"], found["heartbeat.max_interval"]
-    if low.value > high.value:
-        raise InvalidInputError(
-            f"heartbeat.min_interval is {low.value:g} ({low.origin}), more than heartbeat.max_interval, "
-            f"which is {high.value:g} ({high.origin})",
-            code=ErrorCode.BAD_CONFIG,
-            hint="raise max_interval, or lower min_interval",
-        )
