@@ -28,7 +28,6 @@ FUNCTIONS = (
     "register",
     "parse_time",
     "occurred",
-    "bridge",
     "every",
     "on",
     "when",

@@ -1,4 +1,4 @@
-"""Write .env.example and docs/reference/settings.md from the table of settings; with --check, say whether they are current.
+"""Write .env.example and docs/reference/settings.md from the table of settings; --check says whether they are current.
 
 python tools/env_example.py [--check]
 """

@@ -182,9 +182,8 @@ def resolve(
 
 def export_dir_setting(store: str, environ: Mapping[str, str] = os.environ) -> str | None:
     """The value of `checkpoint.export_dir` for a store; None where nobody set it. For those who read nothing else."""
-    named = any("EXPORT_DIR" in name for name in environ if name.startswith("HOLDFAST_"))
     files = [file for file in config_files(store, None, environ) if file.counts]
-    if not named and not files:
+    if not files and not any(name.endswith("EXPORT_DIR") for name in environ):
         return None
     value: str | None = resolve({}, files, environ=environ, problems=[])["checkpoint.export_dir"].value
     return None if value == "never" else value

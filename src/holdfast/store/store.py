@@ -59,6 +59,7 @@ class Store:
         clock: Callable[[], int] = system_clock,
     ) -> None:
         self._leases: WeakSet[HeldLease] = WeakSet()
+        self._export_dir: tuple[str | None] | None = None
         self._parts = compose(backend, types, app_version, clock)
 
     @staticmethod
@@ -144,9 +145,12 @@ class Store:
             lease: What `lease` gave: as soon as somebody else has it, nothing that this object saves is written, and
                 saving raises ConflictError (`lease-lost`).
             export_dir: A folder that gets a file for each checkpoint that this object writes, as `export` would; True
-                is `./checkpoints/`. The file goes with its checkpoint. One that cannot be written is a warning.
+                is `./checkpoints/`, False is none; without it, what the setting `checkpoints.export_dir` says. The
+                file goes with its checkpoint. One that cannot be written is a warning.
             export_format: json.gz, json, or jsonl for one file with a line for each. Refused without `export_dir`.
         """
+        if export_dir is None:
+            export_dir = self._usual_export_dir()
         return Session(
             self._parts,
             id,
@@ -159,6 +163,14 @@ class Store:
             export_format=export_format,
             store=self,
         )
+
+    def _usual_export_dir(self) -> str | None:
+        """What the settings say, read once."""
+        if self._export_dir is None:
+            from holdfast.settings.settings import export_dir_setting
+
+            self._export_dir = (export_dir_setting(self._parts.stored_in.url),)
+        return self._export_dir[0]
 
     def lease(self, name: str, *, seconds: float = 30.0, on_lost: OnLost | None = None) -> HeldLease:
         """Claim a lease: a name that one holder at a time has, of all that use this store.

@@ -466,9 +466,9 @@ class Heartbeat:
             try:
                 report = await life.recorder.resume(ref)
                 if report is None or report.checkpoint is None:
-                    raise StateError(
+                    raise NotFoundError(
                         f"{ref!r} cannot be restored: {report.reason if report else 'nothing is saved yet'}",
-                        code=ErrorCode.NOTHING_INTACT,
+                        code=ErrorCode.CHECKPOINT_MISSING,
                         hint="holdfast list shows what there is",
                     )
                 self._count_from_runtime(life.recorder, report)
