@@ -65,8 +65,6 @@ class AsyncRecorder(RecorderCore):
         self._parting: asyncio.Task[Parting] | None = None
         # A loop does not keep its tasks alive by itself.
         self._writing: set[asyncio.Task[Any]] = set()
-        self._is_out_of_time = False
-        """Whether the deadline has passed over what is being written: it goes on, and is not waited for again."""
 
     @classmethod
     def from_settings(

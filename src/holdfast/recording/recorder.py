@@ -157,6 +157,8 @@ class RecorderCore:
         self._failing: dict[str, str] = {}
         """The sources that failed at the last capture, and why."""
         self._is_saving = False
+        self._is_out_of_time = False
+        """Whether the deadline has passed over what is being written: it goes on, and is not waited for again."""
         self._stop: Stop | None = None
         self._is_halfway = False
         """Whether a resume is under way, or was broken off while sources were given their state."""

@@ -17,17 +17,16 @@ import logging
 import signal
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from queue import Empty, SimpleQueue
 from time import monotonic
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from holdfast.errors import ErrorCode, InvalidInputError
 
 if TYPE_CHECKING:
     from holdfast.history.checkpoint import Checkpoint
-    from holdfast.recording.async_recorder import AsyncRecorder
-    from holdfast.recording.recorder import Recorder, RecorderCore
 
 LOG = logging.getLogger("holdfast.recorder")
 
@@ -94,6 +93,26 @@ class Stop:
         return ended
 
 
+class _Asked(Protocol):
+    """What a block needs to know of its recorder, which imports this module."""
+
+    _stop: Stop | None
+    _is_saving: bool
+    _is_out_of_time: bool
+
+    def interrupt(self, signum: int = 15) -> None: ...
+    def _begin_anew(self) -> None: ...
+    def _waking(self, wake: Callable[[], object]) -> AbstractContextManager[None]: ...
+
+
+class _Plain(_Asked, Protocol):
+    def _last_words(self) -> Interrupted: ...
+
+
+class _Awaited(_Asked, Protocol):
+    def _begin_parting(self) -> asyncio.Task[tuple[Checkpoint | None, str]]: ...
+
+
 class _Handlers:
     """The signal handlers of the process while a block has taken them over.
 
@@ -103,7 +122,7 @@ class _Handlers:
     alone.
     """
 
-    def __init__(self, recorder: RecorderCore, deadline: float) -> None:
+    def __init__(self, recorder: _Asked, deadline: float) -> None:
         if type(deadline) not in (int, float) or not 0 < deadline <= threading.TIMEOUT_MAX:
             raise InvalidInputError(
                 f"a deadline must be a number of seconds above 0, not {deadline!r:.60}",
@@ -156,7 +175,7 @@ class _Handlers:
 class Interrupts(_Handlers):
     """A `with` block that a signal ends with a checkpoint; made by `Recorder.interrupts`."""
 
-    def __init__(self, recorder: Recorder, deadline: float) -> None:
+    def __init__(self, recorder: _Plain, deadline: float) -> None:
         super().__init__(recorder, deadline)
         self._recorder = recorder
         # Signal handlers may put something into it whatever their thread is doing: it has no lock to wait for.
@@ -244,7 +263,7 @@ class Interrupts(_Handlers):
 class AsyncInterrupts(_Handlers):
     """An `async with` block that a signal or a cancellation ends with a checkpoint."""
 
-    def __init__(self, recorder: AsyncRecorder, deadline: float) -> None:
+    def __init__(self, recorder: _Awaited, deadline: float) -> None:
         super().__init__(recorder, deadline)
         self._recorder = recorder
         self._timer: asyncio.TimerHandle | None = None
