@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 
 import pytest
 
 from holdfast.backends.memory import MemoryBackend
-from holdfast.storage.records import Query
-from holdfast.testing.rows import batch, checkpoint_id, contents, row, save
+from holdfast.testing.rows import contents, save
 
 MANY_THREADS = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 
@@ -34,22 +32,3 @@ def test_a_forked_child_goes_on_with_a_copy(in_child: Callable[[Callable[[], obj
     assert in_child(work) == 0
     assert len(contents(backend).checkpoints) == 1
     backend.commit(save("c", after="a"))
-
-
-def test_threads_lose_nothing() -> None:
-    backend = MemoryBackend()
-
-    def write(name: int) -> None:
-        for number in range(50):
-            backend.commit(batch(row(f"{name}-{number}", session=f"s{name % 2}"), session=f"s{name % 2}"))
-
-    threads = [threading.Thread(target=write, args=(name,)) for name in range(6)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
-    with backend.reader() as reader:
-        rows = reader.checkpoints(Query())
-        assert [each.position for each in rows] == list(range(300, 0, -1))
-        assert [each.last_seq for each in reader.sessions()] == [150, 150]
-        assert reader.checkpoint(checkpoint_id("5-49")) is not None

@@ -14,7 +14,6 @@ import pytest
 from holdfast import BackendError, ErrorCode, IntegrityError
 from holdfast.backends.sqlite import SqliteBackend
 from holdfast.objects.compression import DELTA, STREAM
-from holdfast.objects.tree.new_chunks import SqueezedChunk
 from holdfast.objects.tree.read import read_chunk
 from holdfast.storage.records import Chunk, NewChunk
 from holdfast.testing.rows import batch, chunk, row
@@ -54,17 +53,6 @@ def read(backend: SqliteBackend, *chunks: Chunk) -> list[bytes]:
     with backend.reader() as reader:
         found = reader.chunks([each.hash for each in chunks])
     return [found[each.hash] for each in chunks]
-
-
-def test_a_codec_that_is_not_known_is_named(path: Path, store: SqliteBackend):
-    roots = versions(3)
-    for each in roots:
-        save_root(store, each)
-    connection = apsw.Connection(str(path), vfs="cksmvfs")
-    connection.execute("UPDATE chunks SET codec = 9 WHERE number = 3")
-    connection.close()
-    with pytest.raises(IntegrityError, match="codec 9"):
-        read(store, roots[2])
 
 
 def test_a_damaged_chunk_among_others_is_damage_and_no_failure_of_the_disk(path: Path, store: SqliteBackend):
@@ -182,7 +170,3 @@ def test_what_a_collection_keeps_of_a_stream_comes_back_and_can_be_built_on(
         save_root(store, each)
     wanted = [*(roots[at] for at in kept), *roots[10:]]
     assert read(open_store(), *wanted) == [each.data for each in wanted]
-
-
-def squeezed(made: Chunk) -> SqueezedChunk:
-    return SqueezedChunk(made.hash, made.data, made.base)

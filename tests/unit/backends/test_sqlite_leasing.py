@@ -7,13 +7,11 @@ from pathlib import Path
 
 import apsw
 import pytest
-from tests.unit.backends.conftest import Open
 
 import holdfast
 from holdfast.backends.sqlite import SqliteBackend
-from holdfast.errors import BackendError, ConflictError, ErrorCode, UnsupportedError
+from holdfast.errors import ConflictError, ErrorCode
 from holdfast.storage.leases import Holder, Lease
-from holdfast.storage.records import seal
 
 NAME = "heartbeat:work"
 STRANGER = Holder("stranger", "far-away/boot/1.1", 12345, "1")
@@ -28,14 +26,6 @@ def change(path: Path, *statements: str) -> None:
     for statement in statements:
         connection.execute(statement).fetchall()
     connection.close()
-
-
-def test_a_store_of_a_later_revision_is_refused(path: Path, open_store: Open) -> None:
-    open_store().close()
-    change(path, f"UPDATE header SET value = '99', seal = {seal('revision', '99')} WHERE key = 'revision'")
-    with pytest.raises(UnsupportedError) as refused:
-        open_store()
-    assert refused.value.code is ErrorCode.FORMAT_TOO_NEW
 
 
 def test_a_repair_leaves_leases_behind_and_counts_on(path: Path) -> None:
@@ -64,22 +54,3 @@ def test_a_lease_that_was_given_up_leaves_nothing_behind(path: Path, store: Sqli
     store.close()
     for file in path.parent.iterdir():
         assert b"a-secret-session" not in file.read_bytes()
-
-
-def test_a_read_only_store_gives_no_lease(path: Path, open_store: Open) -> None:
-    store = open_store()
-    held = claim(store)
-    store.close()
-    path.chmod(0o400)
-    path.parent.chmod(0o500)
-    try:
-        store = open_store(create=False)
-        if store._writable:
-            pytest.skip("this user may write everything")
-        assert store.lease(NAME) == held
-        for refused in (lambda: claim(store, "run:x"), lambda: store.release(held)):
-            with pytest.raises(BackendError) as error:
-                refused()
-            assert error.value.code is ErrorCode.PERMISSION_DENIED
-    finally:
-        path.parent.chmod(0o700)

@@ -66,15 +66,6 @@ def test_local_file_systems_are_not(kind: str) -> None:
     refuse_network(Path("/data/store.db"), f"1 0 0:1 / / rw - {kind} source rw\n")
 
 
-def test_a_text_that_does_not_name_the_place_allows_it() -> None:
-    assert file_system(Path("/data/store.db"), "") == ""
-    refuse_network(Path("/data/store.db"), "")
-
-
-def test_this_place_is_not_on_a_network(tmp_path: Path) -> None:
-    refuse_network(tmp_path / "store.db")
-
-
 @given(
     st.text()
     | st.lists(st.sampled_from(["1", "/", " ", " - ", "nfs", "\n", "\\040", "\\999", "rw"])).map("".join)

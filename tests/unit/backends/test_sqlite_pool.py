@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -53,19 +52,6 @@ def test_threads_write_and_read_at_once_and_nothing_is_lost(path: Path, store: S
     assert descriptors(path) <= 3 * 8
 
 
-def test_a_thread_that_dies_in_a_read_leaves_nothing_behind(path: Path, store: SqliteBackend) -> None:
-    def die() -> None:
-        with suppress(ZeroDivisionError), store.reader() as reader:
-            reader.sessions()
-            raise ZeroDivisionError
-
-    for _ in range(10):
-        thread = threading.Thread(target=die)
-        thread.start()
-        thread.join()
-    assert len(store._connections._idle) == 1
-
-
 def test_a_view_that_has_ended_does_not_answer(store: SqliteBackend) -> None:
     store.commit(save("a"))
     with store.reader() as reader:
@@ -97,12 +83,3 @@ def test_closing_empties_the_wal_and_lets_go_of_the_files(path: Path, open_store
     backend.close()
     assert descriptors(path) == 0
     assert [each.name for each in path.parent.iterdir()] == ["store.db"]
-
-
-def test_two_backends_of_one_process_share_a_file(open_store: Open) -> None:
-    first, second = open_store(), open_store()
-    first.commit(save("a"))
-    second.commit(save("b", after="a"))
-    first.close()
-    second.commit(save("c", after="b"))
-    assert len(contents(second).checkpoints) == 3

@@ -124,16 +124,6 @@ def test_a_copy_is_stored_as_the_target_says(place, stored, tmp_path):
     check_raw(stored())
 
 
-def test_memory_keeps_plain_bytes_either_way():
-    for compress in (True, False):
-        with holdfast.open("memory:", compress=compress) as store:
-            store.session().save(state(100))
-            assert store.session().load() == state(100)
-            with store._backend.reader() as reader:
-                root = bytes.fromhex(store.session().checkpoint().root)
-                assert hash_chunk(reader.chunks([ChunkHash(root)])[ChunkHash(root)]) == root
-
-
 @pytest.mark.parametrize("value", [None, 1, 0, "no"])
 def test_what_is_neither_true_nor_false_is_refused(value):
     with pytest.raises(holdfast.InvalidInputError, match="compress") as caught:
