@@ -10,16 +10,16 @@ many of them left the new history behind.
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
-import signal
 import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.reliability.every_write import Killer, forked
+from tests.reliability.every_write import Killer, forked, sweep
 from tests.reliability.shim import listen
 
 import holdfast
@@ -29,6 +29,8 @@ from holdfast.storage.records import Query
 from holdfast.store import gc as collecting
 
 History = dict[str, Any]
+NEW = 3
+"""The status of a process that found the operation done."""
 
 
 def state(n: int) -> dict[str, Any]:
@@ -95,12 +97,11 @@ def write_down(path: Path, to: Path) -> None:
         to.write_text(repr(history(store)), encoding="utf-8")
 
 
-def check(path: Path, before: str, after: str, operation: str, chunks: int, verdict: Path) -> None:
+def check(path: Path, before: str, after: str, operation: str, chunks: int) -> None:
     """Old or new; then the operation again, a gc, and a save."""
     with holdfast.open(path, durability="process") as store:
         found = repr(history(store))
         assert found in (before, after), f"neither old nor new:\n{found}\n{before}\n{after}"
-        verdict.write_text("new" if found == after else "old", encoding="utf-8")
         if found == before:
             OPERATIONS[operation](store)
             assert repr(history(store)) == after
@@ -111,6 +112,7 @@ def check(path: Path, before: str, after: str, operation: str, chunks: int, verd
         assert store.stats().chunks == chunks, (store.stats().chunks, chunks)
         store.session("other").save(state(99), step=99)
         assert store.session("other").load() == state(99)
+    os._exit(NEW if found == after else 0)
 
 
 def settled(path: Path, operation: str, to: Path) -> None:
@@ -130,7 +132,7 @@ def main(folder: Path, operation: str) -> tuple[int, int]:
         store.session("agent").prune(Keep(last=1), only=True)
         store.gc()
         store.session("agent").load()
-    master, files = folder / "master.db", [folder / name for name in ("before", "after", "chunks", "verdict")]
+    master, files = folder / "master.db", [folder / name for name in ("before", "after", "chunks")]
     assert forked(partial(write_master, master)) == 0
     assert forked(partial(write_down, master, files[0])) == 0
     for name, work in (
@@ -143,23 +145,13 @@ def main(folder: Path, operation: str) -> tuple[int, int]:
             assert forked(partial(write_down, folder / name, files[1])) == 0
         else:
             assert forked(partial(settled, folder / name, operation, files[2])) == 0
-    before, after, chunks = (file.read_text(encoding="utf-8") for file in files[:3])
+    before, after, chunks = (file.read_text(encoding="utf-8") for file in files)
     assert before != after
-    kills = new = 0
-    while True:
-        path = folder / str(kills) / "store.db"
-        path.parent.mkdir()
-        shutil.copy(master, path)
-        ended = forked(partial(change, path, killer, kills + 1, operation))
-        assert ended in (0, -signal.SIGKILL), ended
-        looked = forked(partial(check, path, before, after, operation, int(chunks), files[3]))
-        assert looked == 0, f"killed before write {kills + 1} of {operation}"
-        new += files[3].read_text(encoding="utf-8") == "new"
-        shutil.rmtree(path.parent)
-        if ended == 0:
-            del layer
-            return kills, new - 1
-        kills += 1
+    looking = partial(check, before=before, after=after, operation=operation, chunks=int(chunks))
+    found = sweep(folder, master, partial(change, operation=operation), looking, killer)
+    assert found[-1] == NEW
+    del layer
+    return len(found) - 1, found[:-1].count(NEW)
 
 
 if __name__ == "__main__":

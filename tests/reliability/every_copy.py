@@ -11,13 +11,11 @@ the target as it was, and how many left it finished.
 from __future__ import annotations
 
 import os
-import shutil
-import signal
 import sys
 from functools import partial
 from pathlib import Path
 
-from tests.reliability.every_write import Killer, forked
+from tests.reliability.every_write import Killer, forked, sweep
 from tests.reliability.shim import listen
 
 import holdfast
@@ -64,7 +62,7 @@ def copy(source: Path, target: Path, killer: Killer, victim: int) -> None:
         store.copy_to(other)
 
 
-def check(source: Path, target: Path, before: Path) -> None:
+def check(target: Path, source: Path, before: Path) -> None:
     """Whatever is there is in order; and the same copy finishes."""
     with (
         holdfast.open(source) as store,
@@ -96,21 +94,10 @@ def main(folder: Path) -> tuple[int, ...]:
         store.verify()
     source, before = folder / "source.db", folder / "before.db"
     assert forked(partial(prepare, source, before)) == 0
-    found: list[int] = []
-    while True:
-        target = folder / str(len(found)) / "store.db"
-        target.parent.mkdir()
-        shutil.copy(before, target)
-        ended = forked(partial(copy, source, target, killer, len(found) + 1))
-        assert ended in (0, -signal.SIGKILL), ended
-        status = forked(partial(check, source, target, before))
-        assert status in (AS_IT_WAS, BETWEEN, FINISHED), f"killed before write {len(found) + 1}: {status}"
-        shutil.rmtree(target.parent)
-        if ended == 0:
-            assert status == FINISHED, status
-            del layer
-            return len(found), *(found.count(each) for each in (AS_IT_WAS, BETWEEN, FINISHED))
-        found.append(status)
+    found = sweep(folder, before, partial(copy, source), partial(check, source=source, before=before), killer)
+    assert found.pop() == FINISHED
+    del layer
+    return len(found), *(found.count(each) for each in (AS_IT_WAS, BETWEEN, FINISHED))
 
 
 if __name__ == "__main__":

@@ -10,13 +10,11 @@ many kills there were, how many of them left the store as it was, and how many l
 from __future__ import annotations
 
 import os
-import shutil
-import signal
 import sys
 from functools import partial
 from pathlib import Path
 
-from tests.reliability.every_write import Killer, forked
+from tests.reliability.every_write import Killer, forked, sweep
 from tests.reliability.shim import listen
 
 import holdfast
@@ -60,7 +58,7 @@ def bring(archive: Path, target: Path, killer: Killer, victim: int) -> None:
         store.import_(archive)
 
 
-def check(archive: Path, target: Path, before: Path) -> None:
+def check(target: Path, archive: Path, before: Path) -> None:
     with holdfast.open(target, durability="process") as store, holdfast.open(before) as older:
         found = store.verify()
         assert found.ok, found
@@ -95,22 +93,12 @@ def main(folder: Path) -> tuple[int, int, int]:
     archive, before = folder / "archive", folder / "before.db"
     archive.mkdir()
     assert forked(partial(prepare, archive, before)) == 0
-    found: list[int] = []
-    while True:
-        target = folder / str(len(found)) / "store.db"
-        target.parent.mkdir(parents=True)
-        shutil.copy(before, target)
-        victim = len(found) + 1
-        ended = forked(partial(bring, archive, target, killer, victim))
-        assert ended in (0, -signal.SIGKILL), ended
-        status = forked(partial(check, archive, target, before))
-        assert status in (AS_IT_WAS, BETWEEN, FINISHED), f"killed before write {victim}: {status}"
-        shutil.rmtree(target.parent)
-        if ended == 0:
-            assert status == FINISHED, status
-            del layer
-            return len(found), found.count(AS_IT_WAS), found.count(FINISHED)
-        found.append(status)
+    found = sweep(
+        folder, before, partial(bring, archive), partial(check, archive=archive, before=before), killer
+    )
+    assert found.pop() == FINISHED
+    del layer
+    return len(found), found.count(AS_IT_WAS), found.count(FINISHED)
 
 
 if __name__ == "__main__":

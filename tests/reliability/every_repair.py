@@ -9,14 +9,12 @@ and repairs it if need be. Prints how many kills there were, and after how many 
 from __future__ import annotations
 
 import os
-import shutil
-import signal
 import sys
 from functools import partial
 from pathlib import Path
 
 import apsw
-from tests.reliability.every_write import Killer, forked
+from tests.reliability.every_write import Killer, forked, sweep
 from tests.reliability.shim import listen
 
 import holdfast
@@ -77,21 +75,10 @@ def main(folder: Path) -> tuple[int, int]:
         store.verify()
     master = folder / "master.db"
     assert forked(partial(prepare, master)) == 0
-    kills = repaired = 0
-    while True:
-        path = folder / str(kills) / "store.db"
-        path.parent.mkdir()
-        shutil.copy(master, path)
-        ended = forked(partial(repair, path, killer, kills + 1))
-        assert ended in (0, -signal.SIGKILL), ended
-        found = forked(partial(check, path))
-        assert found == REPAIRED or (found == 0 and ended), f"killed before write {kills + 1}: {found}"
-        shutil.rmtree(path.parent)
-        if ended == 0:
-            del layer
-            return kills, repaired
-        kills += 1
-        repaired += found == REPAIRED
+    found = sweep(folder, master, repair, check, killer)
+    assert found[-1] == REPAIRED
+    del layer
+    return len(found) - 1, found[:-1].count(REPAIRED)
 
 
 if __name__ == "__main__":

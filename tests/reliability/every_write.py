@@ -31,6 +31,8 @@ _LAST = 4
 """The step of the save that is killed; those before are of steps 0, 1 ..."""
 
 
+SAVED = 3
+"""The status of a process that found one checkpoint more than there were."""
 KINDS = ("small", "large", "document")
 
 
@@ -90,12 +92,12 @@ def save(path: Path, killer: Killer, victim: int, kind: str) -> None:
             session.save(state_of(kind, _LAST), message="whole", step=_LAST)
 
 
-def check(path: Path, allowed: list[int], kind: str) -> None:
-    """As many checkpoints as allowed, each of them whole; and the next save works."""
+def check(path: Path, existing: int, kind: str) -> None:
+    """As many checkpoints as before, or one more, each of them whole; and the next save works."""
     with holdfast.open(path, durability="process") as store:
         session = store.session("agent")
         log = session.log()
-        assert len(log) in allowed, log
+        assert len(log) in (existing, existing + 1), log
         assert store.stats().checkpoints == len(log)
         for checkpoint in log:
             assert checkpoint.step is not None
@@ -104,6 +106,34 @@ def check(path: Path, allowed: list[int], kind: str) -> None:
         assert store.verify().ok
         session.save(STATE)
         assert session.load() == STATE
+    os._exit(SAVED if len(log) > existing else 0)
+
+
+def sweep(
+    folder: Path,
+    master: Path,
+    work: Callable[[Path, Killer, int], None],
+    check: Callable[[Path], None],
+    killer: Killer,
+) -> list[int]:
+    """Kill `work` before its first write, its second ... until it gets through; how `check` ended after each.
+
+    Both run in a process of its own, on a copy of the master if there is one. The last of the answers is that after the
+    work that got through. What a check ends with says what it found; 1 is a failure.
+    """
+    found: list[int] = []
+    while True:
+        path = folder / str(len(found)) / "store.db"
+        path.parent.mkdir()
+        if master.exists():
+            shutil.copy(master, path)
+        ended = forked(partial(work, path, killer, len(found) + 1))
+        assert ended in (0, -signal.SIGKILL), ended
+        found.append(forked(partial(check, path)))
+        assert found[-1] != 1, f"killed before write {len(found)}"
+        shutil.rmtree(path.parent)
+        if ended == 0:
+            return found
 
 
 def main(folder: Path, existing: int, kind: str) -> int:
@@ -119,20 +149,12 @@ def main(folder: Path, existing: int, kind: str) -> int:
     # Made once, and known to each child: most of the time would go into them.
     for step in (*range(existing), _LAST):
         state_of(kind, step)
-    kills = 0
-    while True:
-        path = folder / str(kills) / "store.db"
-        path.parent.mkdir()
-        if existing:
-            shutil.copy(master, path)
-        ended = forked(partial(save, path, killer, kills + 1, kind))
-        assert ended in (0, -signal.SIGKILL), ended
-        allowed = [existing, existing + 1] if ended else [existing + 1]
-        assert forked(partial(check, path, allowed, kind)) == 0, f"killed before write {kills + 1}"
-        if ended == 0:
-            del layer
-            return kills
-        kills += 1
+    found = sweep(
+        folder, master, partial(save, kind=kind), partial(check, existing=existing, kind=kind), killer
+    )
+    assert found[-1] == SAVED
+    del layer
+    return len(found) - 1
 
 
 if __name__ == "__main__":

@@ -251,23 +251,35 @@ def test_the_store_that_is_damaged_has_everything(whole):
     assert all(len(line) > 2 for line in lines.values())
 
 
-@pytest.mark.parametrize("part", range(PARTS))
-def test_every_damaged_checkpoint_is_named_and_every_whole_one_is_saved(whole, memory_folder, part):
+def flipped(content, source):
+    """One wrong bit, and where."""
+    bit = source.randrange(len(content) * 8)
+    spoiled = bytearray(content)
+    spoiled[bit // 8] ^= 1 << (bit % 8)
+    return spoiled, f"bit {bit % 8} of byte {bit // 8}"
+
+
+def destroyed(content, source):
+    """One page of noise, and where; not the first, which a repair needs."""
+    at = source.randrange(1, len(content) // 4096) * 4096
+    return content[:at] + source.randbytes(4096) + content[at + 4096 :], f"page {at // 4096 + 1}"
+
+
+@pytest.mark.parametrize(("spoil", "times"), [(flipped, FLIPS // 2), (destroyed, 60)])
+def test_every_damaged_checkpoint_is_named_and_every_whole_one_is_saved(whole, memory_folder, spoil, times):
     content, truth, lines = whole
     seed = random.randrange(2**32)
     print(f"seed {seed}")
     source = random.Random(seed)
     outcomes: Counter[str] = Counter()
-    for _ in range(FLIPS // PARTS):
-        bit = source.randrange(len(content) * 8)
-        spoiled = bytearray(content)
-        spoiled[bit // 8] ^= 1 << (bit % 8)
+    for _ in range(times):
+        spoiled, where = spoil(content, source)
         folder = memory_folder / "victim"
         folder.mkdir()
         path = folder / "store.db"
         path.write_bytes(spoiled)
         with holdfast.open(path, damaged=True) as store:
-            outcomes[damage_is_handled(store, truth, lines, f"bit {bit % 8} of byte {bit // 8}")] += 1
+            outcomes[damage_is_handled(store, truth, lines, where)] += 1
         shutil.rmtree(folder)
     print(dict(outcomes))
     assert outcomes["repaired, with losses"] > outcomes.total() // 4

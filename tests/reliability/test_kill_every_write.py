@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.reliability.every_change import OPERATIONS
 from tests.reliability.tracing import count_calls, kill_at
 from tests.reliability.witness import SESSION, check_store, in_new_process, save_step
 
@@ -59,13 +60,33 @@ def test_a_save_that_is_killed_at_any_system_call_is_whole_or_absent(memory_fold
     assert outcomes == {True, False}
 
 
-@pytest.mark.parametrize("kind", ["document"])
-def test_a_large_save_that_is_killed_before_any_write_is_whole_or_absent(memory_folder, kind):
-    program = [sys.executable, "-m", "tests.reliability.every_write", str(memory_folder), "2", kind]
-    done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    # Otherwise hardly anything was killed: these states have many chunks.
-    assert int(done.stdout) > 20
+@pytest.mark.parametrize(
+    ("program", "least"),
+    [
+        # What is written: a large state; the new store, the log and the file; batches of rows; parts and rows.
+        (("every_write", "2", "document"), [20]),
+        (("every_repair",), [50, 1]),
+        (("every_copy",), [60, 1, 50, 0]),
+        (("every_import",), [12, 10, 0]),
+        *((("every_change", operation), [9, 1]) for operation in OPERATIONS),
+    ],
+    ids=lambda value: "-".join(map(str, value)),
+)
+def test_what_is_killed_before_any_write_leaves_all_or_nothing(memory_folder, program, least):
+    """A save, a repair, a copy, an import, and each change of history; the programs say what all or nothing is."""
+    name, *arguments = program
+    done = subprocess.run(
+        [sys.executable, "-m", f"tests.reliability.{name}", str(memory_folder), *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    counts = [int(each) for each in done.stdout.split()]
+    # Otherwise hardly anything was killed, or all of it before the commit that counts, or all after it.
+    assert all(count >= wanted for count, wanted in zip(counts, least, strict=True)), counts
+    assert len(counts) < 2 or counts[1] < counts[0]
 
 
 def check(path, kept, acknowledged):

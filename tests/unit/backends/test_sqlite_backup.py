@@ -29,18 +29,6 @@ def test_a_copy_is_a_store_of_its_own(tmp_path: Path, store: SqliteBackend, open
     assert verified_pages(tmp_path / "copy.db") == (tmp_path / "copy.db").stat().st_size // 4096
 
 
-def test_a_copy_is_private_and_leaves_no_trace_of_its_making(tmp_path: Path, store: SqliteBackend) -> None:
-    store.commit(save("a"))
-    (tmp_path / "copies").mkdir()
-    before = os.umask(0)
-    try:
-        store.backup(tmp_path / "copies" / "copy.db")
-    finally:
-        os.umask(before)
-    assert [each.name for each in (tmp_path / "copies").iterdir()] == ["copy.db"]
-    assert (tmp_path / "copies" / "copy.db").stat().st_mode & 0o777 == 0o600
-
-
 def test_a_copy_is_durable_before_it_has_its_name(
     tmp_path: Path, store: SqliteBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:

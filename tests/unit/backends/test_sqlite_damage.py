@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import random
-import signal
 import struct
-import subprocess
 import sys
-import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -267,37 +264,6 @@ def test_a_counter_that_went_back_is_damage_and_nothing_is_written_over(
     assert caught.value.code is ErrorCode.STORE_DAMAGED
     with store.reader() as reader:
         assert [each.seq for each in reader.checkpoints(Query())] == [2, 1]
-
-
-def test_acknowledged_saves_in_the_wal_of_a_killed_process_are_there(path: Path, open_store: Open) -> None:
-    open_store().close()
-    script = textwrap.dedent("""
-        import os, signal, sys
-        from pathlib import Path
-        from holdfast.backends.sqlite import SqliteBackend
-        from holdfast.testing.rows import save
-
-        backend = SqliteBackend.open(Path(sys.argv[1]), durability="process", create=False, timeout=5.0)
-        for number in range(40):
-            backend.commit(save(f"{number}", after=f"{number - 1}" if number else None))
-            os.write(1, b".")
-        os.kill(os.getpid(), signal.SIGKILL)
-        """)
-    ran = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, check=False)
-    assert ran.returncode == -signal.SIGKILL
-    assert ran.stdout == b"." * 40
-    assert path.with_name("store.db-wal").stat().st_size > 40 * 4096
-    backend = open_store()
-    kept = contents(backend)
-    assert [each.id for each in kept.checkpoints] == [
-        checkpoint_id(f"{number}") for number in range(39, -1, -1)
-    ]
-    backend.commit(save("after", after="39"))
-    backend.close()
-    connection = apsw.Connection(str(path), vfs="cksmvfs")
-    assert connection.execute("PRAGMA integrity_check").get == "ok"
-    connection.close()
-    assert verified_pages(path) == path.stat().st_size // 4096
 
 
 def verified_pages(path: Path) -> int:

@@ -235,42 +235,6 @@ def run_in_small_disk(script: str, tmp_path: Path, size: str, then: str = "true"
     assert ran.returncode == 0, ran.stderr
 
 
-def test_a_full_disk_stops_saves_and_nothing_else(tmp_path: Path, require: Callable[[str], None]) -> None:
-    require("unshare")
-    script = """
-        import os, sys
-        from pathlib import Path
-        from holdfast.backends.sqlite import SqliteBackend
-        from holdfast.errors import BackendError, ErrorCode
-        from holdfast.testing.rows import batch, chunk, contents, row, save
-
-        disk, turn = Path(sys.argv[1]), sys.argv[2]
-        backend = SqliteBackend.open(disk / "store.db", durability="power", create=turn == "first", timeout=1.0)
-        if turn == "second":
-            assert len(contents(backend).checkpoints) == int((disk / "acknowledged").read_text())
-            sys.exit()
-        (disk / "ballast").write_bytes(bytes(256 << 10))
-        acknowledged = 0
-        failures = 0
-        while failures < 3:
-            try:
-                data = chunk(os.urandom(20_000))
-                backend.commit(batch(row(f"{acknowledged}", root=data.hash), chunks=(data,)))
-                acknowledged += 1
-            except BackendError as error:
-                assert error.code is ErrorCode.DISK_FULL, error
-                assert "room" in error.hint
-                failures += 1
-        assert acknowledged > 3
-        assert len(contents(backend).checkpoints) == acknowledged
-        (disk / "ballast").unlink()
-        backend.commit(save("room again"))
-        (disk / "acknowledged").write_text(f"{acknowledged + 1}")
-        backend.close()
-        """
-    run_in_small_disk(script, tmp_path, "1m")
-
-
 def test_a_read_only_file_system_is_read(tmp_path: Path, require: Callable[[str], None]) -> None:
     require("unshare")
     script = """

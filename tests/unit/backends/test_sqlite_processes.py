@@ -7,8 +7,6 @@ import sys
 import textwrap
 from pathlib import Path
 
-import apsw
-
 from holdfast.testing.rows import contents
 
 from .conftest import Open
@@ -40,39 +38,6 @@ WRITER = textwrap.dedent("""
     print(lost, flush=True)
     backend.close()
     """)
-
-
-def test_writers_of_one_branch_lose_no_update(path: Path, open_store: Open) -> None:
-    writers = [
-        subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(path), name, "150"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for name in "abc"
-    ]
-    for each in writers:
-        assert each.stdout is not None
-        assert each.stdout.readline() == "ready\n"
-    reports = []
-    for each in writers:
-        assert each.stdin is not None
-        each.stdin.write("go\n")
-        each.stdin.flush()
-    for each in writers:
-        reports.append(each.communicate()[0])
-    assert [each.returncode for each in writers] == [0, 0, 0]
-    # There was something to lose.
-    assert sum(map(int, reports)) > 0
-    kept = contents(open_store())
-    newest_first = [each.id for each in kept.checkpoints]
-    assert len(newest_first) == 450
-    assert [each.prev for each in kept.checkpoints] == [*newest_first[1:], None]
-    assert kept.branches[0].head == newest_first[0]
-    connection = apsw.Connection(str(path), vfs="cksmvfs")
-    assert connection.execute("PRAGMA integrity_check").get == "ok"
-    connection.close()
 
 
 def test_a_long_read_neither_blocks_writers_nor_sees_them(path: Path, open_store: Open) -> None:
