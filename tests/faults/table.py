@@ -202,7 +202,7 @@ FAULTS = (
         "fork-on-raise",
         "a conflict ends on a branch of its own, unasked",
         "store",
-        'if self._on_conflict == "raise":',
+        'if self._on_conflict == "raise" and not self._went_back:',
         "if False:",
         *_SAVE,
     ),

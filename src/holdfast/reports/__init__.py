@@ -63,6 +63,7 @@ if TYPE_CHECKING:
         Around,
         BisectReport,
         Blame,
+        Divergence,
         GrepMatch,
         GrepReport,
         HistoryReport,
@@ -112,6 +113,7 @@ __all__ = [
     "DeletePlan",
     "Diff",
     "DiffStat",
+    "Divergence",
     "ExportReport",
     "ForgetReport",
     "ForkPlan",
@@ -211,6 +213,7 @@ _MODULES = {
     "holdfast.reports.search": (
         "Around",
         "BisectReport",
+        "Divergence",
         "Blame",
         "GrepMatch",
         "GrepReport",

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.reports.report import Report, iso
+
+if TYPE_CHECKING:
+    from holdfast.objects.diffing.diff import Diff
 
 Monotonic = Literal["assumed", "checked", "contradicted"]
 ChangeOp = Literal["add", "replace", "remove"]
@@ -54,6 +57,27 @@ class BisectReport(Report):
     """Those between `before` and `found` that could not be tested: each of them may be the first, too."""
     notes: tuple[str, ...] = ()
     """What else is to be known: keys that a state did not have, states that could not be read."""
+
+
+@dataclass(frozen=True)
+class Divergence(Report):
+    """Where two lines of work differ first."""
+
+    last: Checkpoint | None
+    """The last checkpoint of the first line at which both have the same state; None where not even the first has."""
+    a: Checkpoint | None
+    """The first checkpoint of the first line that differs; None where that line ends before."""
+    b: Checkpoint | None
+    """The same of the second line."""
+    same: int
+    """In how many states both agree after they parted, or from their beginnings where they have none in common."""
+    diff: Diff | None
+    """What differs between the two states; where one line has ended, between its last state and the other's next."""
+
+    @property
+    def diverged(self) -> bool:
+        """Whether they differ at all."""
+        return self.a is not None or self.b is not None
 
 
 @dataclass(frozen=True)

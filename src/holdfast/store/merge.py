@@ -19,7 +19,6 @@ from holdfast.history.merge_base import MergeBase, find_merge_base
 from holdfast.history.names import check_tags
 from holdfast.history.oplog import FROM_SESSION
 from holdfast.history.refs import get_head
-from holdfast.history.refs import resolve as resolve_ref
 from holdfast.objects.codec.decode import decode_value
 from holdfast.objects.codec.registry import TypeRegistry
 from holdfast.objects.diffing.change import PathStep
@@ -71,7 +70,7 @@ def merge(
         ours = get_head(reader, owner.id, place.branch)
         if not isinstance(expected, Unset) and not is_expected(reader, expected, ours):
             raise _moved(owner.id, place.branch, expected, ours.id)
-        theirs = _find(place, reader, meant)
+        theirs = place.find_any(reader, meant)
         home = session_of(reader, theirs)
         # A branch may be at another checkpoint in the next round; the one that was meant is this.
         meant = Checkpoint(theirs, home)
@@ -217,12 +216,6 @@ def _row(place: Place, sides: _Sides, written: _Written, wanted: Wanted, now: in
         key=None,
         tags=wanted.tags,
     )
-
-
-def _find(place: Place, reader: Reader, ref: str | Checkpoint) -> CheckpointRow:
-    if isinstance(ref, Checkpoint):
-        return resolve_ref(reader, ref.session, ref.branch, ref, now=place.clock())
-    return place.find(reader, ref)
 
 
 def _told(reader: Reader, owner: SessionRow, ref: str | Checkpoint, theirs: CheckpointRow) -> str:

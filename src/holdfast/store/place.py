@@ -54,6 +54,12 @@ class Place(Record):
         """The row that a ref names here."""
         return resolve(reader, self.claim.session, self.branch, ref, now=self.clock())
 
+    def find_any(self, reader: Reader, ref: str | Checkpoint) -> CheckpointRow:
+        """The same, where a Checkpoint may be of any session of the store."""
+        if isinstance(ref, Checkpoint):
+            return resolve(reader, ref.session, ref.branch, ref, now=self.clock())
+        return self.find(reader, ref)
+
 
 def session_of(reader: Reader, row: CheckpointRow) -> SessionRow:
     """The session a checkpoint belongs to."""

@@ -639,7 +639,7 @@ class _Save:
                 return SaveTarget(branch, head, head_id)
             return self._beside(reader, branch, parent, head_id)
         assert not isinstance(expected, Unset)
-        if self._on_conflict == "raise":
+        if self._on_conflict == "raise" and not self._went_back:
             raise ConflictError.branch_moved(session, branch, expected=expected, actual=head_id)
         base = parent or self._seen(reader, branch, expected, head_id)
         return self._beside(reader, branch, base, head_id)._replace(forked=not self._went_back)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, Self
 from holdfast.errors import ConflictError, ErrorCode, IntegrityError, InvalidInputError, NotFoundError
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.history.names import check_branch, check_label, check_session, check_tags
-from holdfast.history.refs import ancestors, is_range, resolve_range
+from holdfast.history.refs import ancestors, find_head, is_range, resolve_range
 from holdfast.objects.codec.registry import TypeRegistry, can_register
 from holdfast.objects.tree.state import EncodedState, read_state
 from holdfast.storage.ports import Reader
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from holdfast.objects.merging.resolving import Resolve
     from holdfast.reports.changes import MergeReport, Undone
     from holdfast.reports.listings import BranchInfo, OperationInfo
-    from holdfast.reports.search import Around, BisectReport, Blame, GrepMatch, PathChange
+    from holdfast.reports.search import Around, BisectReport, Blame, Divergence, GrepMatch, PathChange
     from holdfast.reports.transfer import ExportReport
     from holdfast.reports.upkeep import PruneReport, Recovered
     from holdfast.storage.tables import RowChange
@@ -265,6 +265,24 @@ class Session:
             value = build(value, as_, types)
         self._writer.parts.metrics.loaded(perf_counter_ns() - began)
         return value
+
+    def resume(self, ref: Ref = "@", *, as_: type[Any] | None = None, default: Any = UNSET) -> Any:
+        """Return the state of a checkpoint to go on from: the next save is its child.
+
+        If `ref` is not the head, that save begins a new branch (`main-1`), and what came after `ref` stays as it is.
+
+        Args:
+            ref: Which checkpoint.
+            as_: A type to build, as for `load`.
+            default: What to return where `ref` names nothing; without it that is a NotFoundError.
+        """
+        state = self.load(ref, as_=as_, default=default)
+        with self._reader() as reader:
+            if self.exists(ref):
+                row, head = self._writer.find(reader, ref), find_head(reader, self.id, self.branch)
+                if head is None or row.id != head.id:
+                    self._writer.go_back(row.id)
+        return state
 
     def recover(self, ref: Ref = "@") -> Recovered:
         """Return the newest state that is whole, at or before `ref`, and what had to be passed over for it.
@@ -632,6 +650,23 @@ class Session:
         from holdfast.store.diff import diff_refs
 
         return diff_refs(self._writer.place, self._writer.parts.types, a, b, path=path, whole=whole)
+
+    def diverge(self, a: Ref, b: Ref = "@") -> Divergence:
+        """Return where two lines of work differ first, and how: two branches, sessions or executions.
+
+        They are compared step by step from the checkpoint where they part, or from their beginnings where they have
+        none in common. States are compared by their roots; only the two that differ are read.
+
+        Args:
+            a: The newest checkpoint of one line; a ref, or a Checkpoint of any session of the store.
+            b: That of the other line, likewise.
+
+        Raises:
+            NotFoundError: A ref names nothing.
+        """
+        from holdfast.store.search.diverge import diverge
+
+        return diverge(self._writer.place, self._writer.parts.types, a, b)
 
     def label(self, ref: Ref = "@") -> str:
         """Return what to call a checkpoint: its message, or else what it changed: `+2 messages, score 0.41 to 0.63`."""
