@@ -5,13 +5,11 @@ The drawing is read back as a person reads it: from a sign downwards along the s
 
 from __future__ import annotations
 
-from typing import get_args
-
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from holdfast.cli.graph import ASCII, UNICODE, draw
-from holdfast.history.tree import Begins, Point, Row, arrange
+from holdfast.history.tree import Point, Row, arrange
 
 NAMES = ("main", "x", "y")
 
@@ -37,8 +35,6 @@ def lineages(draw_) -> tuple[list[Point], int | None]:
                 merged=tuple(each for each in merged if each != prev),
                 name=draw_(st.sampled_from(NAMES)),
                 plain=bool(draw_(st.integers(0, 4 if near else 1))),
-                skipped=draw_(st.sampled_from([0, 0, 0, 2])),
-                begins=None if prev is not None else draw_(st.sampled_from([None, *get_args(Begins)])),
             )
         )
     return points, draw_(st.none() | st.integers(0, size - 1))
@@ -51,15 +47,10 @@ def expected_links(points: list[Point], rows: list[Row]) -> list[set[int]]:
     """The rows that each row has to lead to, from the points alone."""
     row_of = {point: at for at, row in enumerate(rows) for point in row.points}
     wanted: list[set[int]] = []
-    for at, row in enumerate(rows):
-        if not row.points:
-            above = points[rows[at - 1].points[-1]]
-            wanted.append(set() if above.prev is None else {row_of[above.prev]})
-            continue
+    for row in rows:
         oldest = points[row.points[-1]]
-        gap = row.kind == "checkpoint" and (oldest.skipped or oldest.begins)
-        first = {at + 1} if gap else set() if oldest.prev is None else {row_of[oldest.prev]}
-        wanted.append(first | {row_of[each] for each in oldest.merged})
+        merged = oldest.merged if row.kind == "checkpoint" else ()
+        wanted.append({row_of[each] for each in (oldest.prev, *merged) if each is not None})
     return wanted
 
 
@@ -108,7 +99,6 @@ def test_every_checkpoint_is_in_one_row_in_order_and_only_plain_ones_are_folded(
     for row in rows:
         assert (row.kind == "folded") == (len(row.points) > 1)
         assert row.kind != "folded" or all(points[each].plain for each in row.points)
-    assert sum(row.removed for row in rows) == sum(point.skipped for point in points)
 
 
 UP = set("│├┤┼╯╰┴")

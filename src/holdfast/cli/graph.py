@@ -62,7 +62,6 @@ class Signs(Record):
     plain: str
     pinned: str
     folded: str
-    broken: str
     lane: str
     level: str
     corners: str
@@ -88,8 +87,8 @@ _SHAPES = (
     _UP | _RIGHT,
     _UP | _LEFT | _RIGHT,
 )
-UNICODE = Signs("@", "○", "◆", "…", "~", "│", "─", "├┤┼╮╭┬╯╰┴")
-ASCII = Signs("@", "o", "*", ":", "~", "|", "-", "+++...'''")
+UNICODE = Signs("@", "○", "◆", "…", "│", "─", "├┤┼╮╭┬╯╰┴")
+ASCII = Signs("@", "o", "*", ":", "|", "-", "+++...'''")
 
 
 def signs_for(stream: IO[str]) -> Signs:

@@ -22,14 +22,8 @@ from holdfast.record import Record
 from holdfast.storage.ports import Reader
 from holdfast.storage.records import BranchRow, CheckpointId, CheckpointRow, Query, SessionRow
 
-Begins = Literal["elsewhere", "late", "missing"]
-"""Why a line begins at a checkpoint that was made from another: that one is of another session, it came after it, or it
-is not in the store."""
-Kind = Literal["checkpoint", "folded", "removed", "elsewhere", "late", "missing", "older"]
+Kind = Literal["checkpoint", "folded", "older"]
 Link = Literal["line", "fork", "merge"]
-
-_BELOW = ("removed", "elsewhere", "late", "missing")
-"""Rows that say what is below a checkpoint in the place of one."""
 
 _WORTH_FOLDING = 3
 """Fewer rows than this are shown: a row that stands for two hides more than it saves."""
@@ -45,11 +39,7 @@ class Point(Record):
     """The branch it was born on: where lines part, the older part belongs to the line of the same name."""
     plain: bool = False
     """Nothing about it must be seen: it may be folded."""
-    skipped: int = 0
-    """How many were removed right below it."""
     kind: Literal["checkpoint", "older"] = "checkpoint"
-    begins: Begins | None = None
-    """A line begins here, though it was made from a checkpoint; where some were removed, that is what is said."""
 
 
 class Edge(Record):
@@ -68,19 +58,16 @@ class Row(Record):
     lane: int
     points: tuple[int, ...]
     """The checkpoints it stands for, newest first: one, several for `folded`, none for the others."""
-    removed: int
-    """How many removed checkpoints it stands for."""
     edges: tuple[Edge, ...]
     """What leads from here to the next row, whichever line it belongs to, by the lane it runs in."""
 
 
 class _Stop(Record):
-    """A row before it has a lane. `prev` and `merged` are points until `_stops` has all rows, then rows."""
+    """A row before it has a lane. `prev` and `merged` are rows."""
 
     kind: Kind
     line: int
     points: tuple[int, ...]
-    removed: int
     prev: int | None
     merged: tuple[int, ...] = ()
 
@@ -148,32 +135,23 @@ def _folds(points: Sequence[Point], first: int | None, *, keep: int) -> dict[int
 
 def _stops(points: Sequence[Point], lines: Sequence[int], hidden: dict[int, tuple[int, ...]]) -> list[_Stop]:
     """The rows, in order, each leading to others by their place in this list."""
-    stops: list[_Stop] = []
-    rows: dict[int, int] = {}
+    shown = [at for at in range(len(points)) if hidden.get(at) != ()]
+    rows = {at: row for row, at in enumerate(shown)}
     """The row of a point that links lead to: a folded run is only ever entered at its newest."""
-    for at, point in enumerate(points):
-        if (run := hidden.get(at, (at,))) == ():
-            continue
-        rows[at] = len(stops)
-        last = points[run[-1]]
-        if len(run) > 1:
-            removed = sum(points[each].skipped for each in run)
-            stops.append(_Stop("folded", lines[at], run, removed, last.prev))
-            continue
-        known = point.kind == "checkpoint"
-        stops.append(_Stop(point.kind, lines[at], run if known else (), 0, last.prev, point.merged))
-        kind: Kind | None = "removed" if point.skipped else point.begins
-        if kind is not None:
-            stops.append(_Stop(kind, lines[at], (), point.skipped, last.prev))
-    return [_resolved(stops, at, rows) for at in range(len(stops))]
-
-
-def _resolved(stops: Sequence[_Stop], at: int, rows: dict[int, int]) -> _Stop:
-    stop = stops[at]
-    prev = None if stop.prev is None else rows[stop.prev]
-    if at + 1 < len(stops) and stop.kind == "checkpoint" and stops[at + 1].kind in _BELOW:
-        prev = at + 1
-    return stop._replace(prev=prev, merged=tuple(rows[each] for each in stop.merged))
+    stops = []
+    for at in shown:
+        run, point = hidden.get(at, (at,)), points[at]
+        prev, merged = points[run[-1]].prev, () if len(run) > 1 else point.merged
+        stops.append(
+            _Stop(
+                "folded" if len(run) > 1 else point.kind,
+                lines[at],
+                run if point.kind == "checkpoint" else (),
+                None if prev is None else rows[prev],
+                tuple(rows[each] for each in merged),
+            )
+        )
+    return stops
 
 
 class _Sweep:
@@ -210,7 +188,7 @@ class _Sweep:
                 for at_lane, (target, kind) in enumerate(zip(self._targets, self._kinds, strict=True))
                 if target is not None
             )
-            yield Row(stop.kind, lane, stop.points, stop.removed, edges)
+            yield Row(stop.kind, lane, stop.points, edges)
             lane = below
 
     def _lane_of(self, at: int) -> int:
@@ -325,20 +303,7 @@ def tree_of(reader: Reader, session: str, branch: str, *, limit: int | None = No
     # One more than is wanted tells whether there are more.
     rows = reader.checkpoints(Query(session=session, limit=None if limit is None else limit + 1))
     more = limit is not None and len(rows) > limit
-    begun = {row.id: _begins(reader, row) for row in rows[:limit] if _may_begin(row)}
-    return lineage(rows[:limit], reader.branches(session), owner, branch, more=more, begun=begun)
-
-
-def _may_begin(row: CheckpointRow) -> bool:
-    """Whether a line begins at a checkpoint that was made from another, and not because that one was removed."""
-    return bool(row.parents) and row.prev is None and not row.skipped
-
-
-def _begins(reader: Reader, row: CheckpointRow) -> Begins:
-    parent = reader.checkpoint(row.parents[0])
-    if parent is None:
-        return "missing"
-    return "late" if parent.session == row.session else "elsewhere"
+    return lineage(rows[:limit], reader.branches(session), owner, branch, more=more)
 
 
 def lineage(
@@ -348,7 +313,6 @@ def lineage(
     branch: str,
     *,
     more: bool = False,
-    begun: Mapping[CheckpointId, Begins] | None = None,
 ) -> Tree:
     """The lineage of `rows`, the visible ones of a session, newest first.
 
@@ -358,7 +322,6 @@ def lineage(
         owner: The session.
         branch: The branch in use.
         more: Whether there are older ones.
-        begun: Why lines begin at checkpoints that were made from others.
 
     Raises:
         IntegrityError: A link leads nowhere, or to a newer checkpoint.
@@ -394,7 +357,7 @@ def lineage(
                 current=branch in names,
             )
         )
-    return Tree(owner.id, branch, nodes, _points(rows, nodes, links, begun or {}), more=more)
+    return Tree(owner.id, branch, nodes, _points(rows, nodes, links), more=more)
 
 
 _LinkPlaces = list[tuple[int | None, tuple[int, ...]]]
@@ -442,7 +405,6 @@ def _points(
     rows: Sequence[CheckpointRow],
     nodes: Sequence[Node],
     links: _LinkPlaces,
-    begun: Mapping[CheckpointId, Begins],
 ) -> list[Point]:
     """What the layout needs, and one point more for each checkpoint beyond the limit that a line leads to."""
     points: list[Point] = []
@@ -457,8 +419,6 @@ def _points(
                 merged=further,
                 name=row.branch,
                 plain=follows and not special,
-                skipped=row.skipped,
-                begins=begun.get(row.id),
             )
         )
         beyond = max(beyond, 0 if first is None else first + 1 - len(rows))

@@ -10,8 +10,8 @@ import pytest
 import holdfast
 from holdfast.cli.graph import ASCII, UNICODE, Signs, draw
 from holdfast.errors import IntegrityError
-from holdfast.history.tree import Begins, Tree, lineage
-from holdfast.storage.records import BranchRow, CheckpointId, SessionRow
+from holdfast.history.tree import Tree, lineage
+from holdfast.storage.records import BranchRow, SessionRow
 from holdfast.testing.rows import START, checkpoint_id, row
 
 OWNER = SessionRow(id="work", agent="scout", project=None, created_at=START)
@@ -48,10 +48,7 @@ def tree(
     branches = [
         BranchRow("work", name, checkpoint_id(at), START) for name, at in (heads | dict(others or {})).items()
     ]
-    begun: dict[CheckpointId, Begins] = {
-        row.id: "elsewhere" for row in rows if row.parents and row.prev is None and not row.skipped
-    }
-    return lineage(rows, branches, OWNER, current, more=more, begun=begun)
+    return lineage(rows, branches, OWNER, current, more=more)
 
 
 def labels(shown: Tree) -> dict[str, str]:
@@ -63,7 +60,7 @@ def drawing(shown: Tree, *, fold: int | None = None, signs: Signs = UNICODE) -> 
 
     def sign(each):
         if each.kind != "checkpoint":
-            return signs.folded if each.kind == "folded" else signs.broken
+            return signs.folded
         node = shown.nodes[each.points[0]]
         return signs.of(node.checkpoint, current=node.current)
 
@@ -73,7 +70,7 @@ def drawing(shown: Tree, *, fold: int | None = None, signs: Signs = UNICODE) -> 
         if each is not None and each.kind == "checkpoint":
             said = " " + labels(shown)[shown.nodes[each.points[0]].checkpoint.id]
         elif each is not None:
-            said = f" {each.kind} {len(each.points) or each.removed}"
+            said = f" {each.kind} {len(each.points)}"
         lines.append(text + said)
     return "\n".join(lines)
 
@@ -240,7 +237,7 @@ def test_a_limit_ends_the_lines_that_go_on():
         @ │ d
         │ ○ c
         ├─╯
-        ~ older 0
+        … older 0
         """,
     )
 

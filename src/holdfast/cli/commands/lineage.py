@@ -122,7 +122,7 @@ def _picture(cmd: Invocation, found: Tree, labels: Mapping[str, str], *, fold: i
 
     def sign(row: Any) -> str:
         if row.kind != "checkpoint":
-            return signs.folded if row.kind == "folded" else signs.broken
+            return signs.folded
         node = found.nodes[row.points[0]]
         return signs.of(node.checkpoint, current=node.current)
 
@@ -158,28 +158,27 @@ def _picture(cmd: Invocation, found: Tree, labels: Mapping[str, str], *, fold: i
         elif row.kind == "checkpoint":
             yield next(written)
         else:
-            yield f"{pad(text, width)}  {paint(_beside(row), 'dim', on=on)}"
+            yield f"{pad(text, width)}  {paint(_beside(found, row), 'dim', on=on)}"
 
 
 def _message(labels: Mapping[str, str]) -> Column:
-    return MESSAGE._replace(
-        value=lambda c: c.message or labels.get(c.id, ""),
-        style=lambda c: "dim" if not c.message and c.id in labels else None,
-    )
+    def said(c: Checkpoint) -> str:
+        words = [c.message or labels.get(c.id, "")]
+        if c.skipped:
+            words.append(f"({c.skipped:,} removed below)")
+        elif c.parents and c.prev is None:
+            words.append(f"({c.parents[0][:8]} from elsewhere)")
+        return " ".join(filter(None, words))
+
+    return MESSAGE._replace(value=said, style=lambda c: "dim" if not c.message and c.id in labels else None)
 
 
-def _beside(row: Any) -> str:
+def _beside(found: Tree, row: Any) -> str:
     """What stands beside a row that is no checkpoint."""
-    removed = f"{row.removed:,} removed"
-    if row.kind == "folded":
-        return f"{len(row.points):,} checkpoints" + (f", {removed} between them" if row.removed else "")
-    return {
-        "removed": removed,
-        "elsewhere": "from another session",
-        "late": "made from one that came later",
-        "missing": "made from one that is not here",
-        "older": "older ones",
-    }[row.kind]
+    if row.kind == "older":
+        return "older ones"
+    removed = sum(found.nodes[at].skipped for at in row.points)
+    return f"{len(row.points):,} checkpoints" + (f", {removed:,} removed between them" if removed else "")
 
 
 @command(
