@@ -29,7 +29,7 @@ from holdfast.storage.records import (
     Operation,
     SessionRow,
 )
-from holdfast.store.progress import Progress
+from holdfast.store.place import Progress
 
 _ROWS: Final = 256
 _BYTES: Final = 4 << 20

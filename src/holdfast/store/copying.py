@@ -25,7 +25,7 @@ from holdfast.storage.ports import Backend, Reader
 from holdfast.storage.records import BranchRow, CheckpointRow, ChunkHash, Query, SessionRow
 from holdfast.store.carrying import PREPARED, Carrier, Extra, Tally
 from holdfast.store.comparing import Pair, Standing, compare, pairs, read_logs, saved_after
-from holdfast.store.progress import Progress, silent
+from holdfast.store.place import Progress, silent
 from holdfast.store.rows import copy_rows
 
 _PATIENCE: Final = 10.0

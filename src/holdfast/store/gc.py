@@ -26,8 +26,7 @@ from holdfast.reports.upkeep import ForgetReport, GcReport
 from holdfast.storage.ports import Backend, Collection, Reader
 from holdfast.storage.records import CheckpointId, CheckpointRow, ChunkHash, Claim, Query, SessionRow, Swept
 from holdfast.store.operations import OperationPlan, carry_out
-from holdfast.store.place import Place
-from holdfast.store.progress import Progress, silent
+from holdfast.store.place import Place, Progress, silent
 
 GRACE_DAYS: Final = 14
 """For so long a removal can be undone."""

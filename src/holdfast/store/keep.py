@@ -53,8 +53,7 @@ from holdfast.storage.records import (
 from holdfast.store.gc import collecting
 from holdfast.store.metrics import Metrics
 from holdfast.store.operations import OperationPlan, carry_out
-from holdfast.store.place import Place
-from holdfast.store.progress import callers_level, silent
+from holdfast.store.place import Place, callers_level, silent
 
 DEFAULT: Final = Keep(within="1h", manual=True, significant=True, hourly="all")
 """What `prune` keeps unless told otherwise."""
@@ -216,101 +215,6 @@ class Retirement(Record):
         )
 
 
-class SaveRetention:
-    """The retention of one save: planned for its commit, counted and continued when it is done."""
-
-    def __init__(self, retention: Retention, place: Place, keep: Keep) -> None:
-        self._retention = retention
-        self._place = place
-        self._keep = keep
-        self.trouble: HoldfastError | None = None
-        """Why old checkpoints could not be removed."""
-
-    def plan(self, row: CheckpointRow, branch: str) -> Retirement | None:
-        """What goes once this row is the head of a branch; None where this save need not look."""
-        session = self._place.claim.session
-        if self._retention.saves_left.get(session) or self.trouble is not None:
-            return None
-        now = self._place.clock()
-        try:
-            with self._place.backend.reader() as reader:
-                decided = _decide(reader, session, self._keep, now, coming=(row, branch))
-                before = decided.owners.get(session)
-                if before is None:
-                    return None
-                change = _removal(reader, decided, before, row)
-                newest = _newest(reader, before) if change is not None else None
-        except HoldfastError as trouble:
-            # Old rows that cannot be read must not keep a new one from being written.
-            self.trouble = trouble
-            return None
-        kept = sum(each.kept for each in decided.plan.decisions)
-        if change is None:
-            return Retirement(row, before, (), (), (), kept)
-        # A run of retirements has one entry. It names nothing: none of them can be undone.
-        is_first = newest is None or newest.kind != "retire"
-        entries = (operation(before, "retire", now),) if is_first else ()
-        # What is not there yet is not edited: it is written as it is to be.
-        links = {new.id: new for _, new in change[0]}
-        if row.id in links:
-            row = row._replace(prev=links[row.id].prev, skipped=links[row.id].skipped)
-        edits = [pair for pair in change[0] if pair[0].id != row.id]
-        gone = [each.id for each in decided.removed(session)]
-        return Retirement(row, before, gone, edits, entries, kept)
-
-    def done(self, retirement: Retirement | None) -> None:
-        """The save is done, with what was planned or without: count it, and go on where one commit cannot reach."""
-        retention, session = self._retention, self._place.claim.session
-        if retirement is not None:
-            retention.count(session, [each.hex() for each in retirement.gone])
-            retention.saves_left[session] = retirement.kept // _LOOKED_AT_EACH_SAVE
-        elif left := retention.saves_left.get(session, 0):
-            retention.saves_left[session] = left - 1
-        try:
-            if self.trouble is not None:
-                raise self.trouble
-            if self._keep.per == "agent" and retirement is not None:
-                self._retire_others()
-            retention.step()
-        except HoldfastError as trouble:
-            # The checkpoint is saved; that old ones could not be removed must not look as if it were not.
-            warnings.warn(
-                f"old checkpoints of session {session!r} stay for now: {trouble}",
-                HoldfastWarning,
-                stacklevel=callers_level(),
-            )
-
-    def _retire_others(self) -> None:
-        """Remove what the policy of an agent does not keep of its other sessions."""
-        session, now = self._place.claim.session, self._place.clock()
-        with self._place.backend.reader() as reader:
-            decided = _decide(reader, session, self._keep, now)
-        for name in decided.owners:
-            if name == session or not decided.removed(name):
-                continue
-
-            def work(
-                reader: Reader, owner: SessionRow, _now: int, name: str = name
-            ) -> tuple[OperationPlan | None, list[str]]:
-                found = _decide(reader, session, self._keep, now)
-                change = _removal(reader, found, owner)
-                if change is None:
-                    return None, []
-                gone = tuple(row.id for row in found.removed(name))
-                edits, moves = change
-                return OperationPlan("retire", edits, moves, told=False, removals=gone), [
-                    each.hex() for each in gone
-                ]
-
-            try:
-                done = carry_out(self._place._replace(claim=Claim(name)), work, attempts=_ATTEMPTS)
-            except ConflictError as conflict:
-                if conflict.code is not ErrorCode.SESSION_CHANGED:
-                    raise
-            else:
-                self._retention.count(name, done.found)
-
-
 def _newest(reader: Reader, session: SessionRow) -> Operation | None:
     """The newest entry of a log, if it has one."""
     try:
@@ -337,16 +241,90 @@ class Retention:
         self._process = os.getpid()
         _ALL.add(self)
 
-    def of_save(self, place: Place, keep: Keep) -> SaveRetention:
-        """The retention of one save under a policy."""
-        return SaveRetention(self, place, keep)
+    def plan(self, place: Place, keep: Keep, row: CheckpointRow, branch: str) -> Retirement | None:
+        """What goes in the commit of a save, once this row is the head of a branch; None if this save need not look."""
+        session = place.claim.session
+        if self.saves_left.get(session):
+            return None
+        now = place.clock()
+        with place.backend.reader() as reader:
+            decided = _decide(reader, session, keep, now, coming=(row, branch))
+            before = decided.owners.get(session)
+            if before is None:
+                return None
+            change = _removal(reader, decided, before, row)
+            newest = _newest(reader, before) if change is not None else None
+        kept = sum(each.kept for each in decided.plan.decisions)
+        if change is None:
+            return Retirement(row, before, (), (), (), kept)
+        # A run of retirements has one entry. It names nothing: none of them can be undone.
+        is_first = newest is None or newest.kind != "retire"
+        entries = (operation(before, "retire", now),) if is_first else ()
+        # What is not there yet is not edited: it is written as it is to be.
+        links = {new.id: new for _, new in change[0]}
+        if row.id in links:
+            row = row._replace(prev=links[row.id].prev, skipped=links[row.id].skipped)
+        edits = [pair for pair in change[0] if pair[0].id != row.id]
+        gone = [each.id for each in decided.removed(session)]
+        return Retirement(row, before, gone, edits, entries, kept)
 
-    def count(self, session: str, ids: Sequence[str]) -> None:
-        """Count and tell what went."""
+    def done(
+        self, place: Place, keep: Keep, retirement: Retirement | None, trouble: HoldfastError | None
+    ) -> None:
+        """A save is done, with what was planned or without: count it, and go on where one commit cannot reach."""
+        session = place.claim.session
+        if retirement is not None:
+            self._count(session, [each.hex() for each in retirement.gone])
+            self.saves_left[session] = retirement.kept // _LOOKED_AT_EACH_SAVE
+        elif left := self.saves_left.get(session, 0):
+            self.saves_left[session] = left - 1
+        try:
+            if trouble is not None:
+                raise trouble
+            if keep.per == "agent" and retirement is not None:
+                self._retire_others(place, keep)
+            self._step()
+        except HoldfastError as error:
+            # The checkpoint is saved; that old ones could not be removed must not look as if it were not.
+            warnings.warn(
+                f"old checkpoints of session {session!r} stay for now: {error}",
+                HoldfastWarning,
+                stacklevel=callers_level(),
+            )
+
+    def _retire_others(self, place: Place, keep: Keep) -> None:
+        """Remove what the policy of an agent does not keep of its other sessions."""
+        session, now = place.claim.session, place.clock()
+        with place.backend.reader() as reader:
+            decided = _decide(reader, session, keep, now)
+        for name in decided.owners:
+            if name == session or not decided.removed(name):
+                continue
+
+            def work(
+                reader: Reader, owner: SessionRow, _now: int, name: str = name
+            ) -> tuple[OperationPlan | None, list[str]]:
+                found = _decide(reader, session, keep, now)
+                change = _removal(reader, found, owner)
+                if change is None:
+                    return None, []
+                gone = tuple(row.id for row in found.removed(name))
+                plan = OperationPlan("retire", *change, told=False, removals=gone)
+                return plan, [each.hex() for each in gone]
+
+            try:
+                done = carry_out(place._replace(claim=Claim(name)), work, attempts=_ATTEMPTS)
+            except ConflictError as conflict:
+                if conflict.code is not ErrorCode.SESSION_CHANGED:
+                    raise
+            else:
+                self._count(name, done.found)
+
+    def _count(self, session: str, ids: Sequence[str]) -> None:
         self._metrics.removed(session, "retention", ids)
         self._removed += len(ids)
 
-    def step(self) -> None:
+    def _step(self) -> None:
         """Take a step of collecting chunks, if there is enough to collect and nobody else is at it."""
         if self._process != os.getpid() or not self._turn.acquire(blocking=False):
             return

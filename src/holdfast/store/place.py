@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from itertools import count
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
@@ -121,3 +122,19 @@ def free_branch(name: str, taken: Iterable[str]) -> str:
     """The first of `main-1`, `main-2` ... that no branch is called."""
     taken = set(taken)
     return next(each for n in count(1) if (each := f"{name}-{n}") not in taken)
+
+
+Progress = Callable[[str, int], None]
+"""Told what is being done and how many of it are done so far."""
+
+
+def silent(_what: str, _done: int) -> None:
+    """Tell nobody."""
+
+
+def callers_level() -> int:
+    """How many frames up the one is that called `save`, of a Session or of a Document."""
+    level, frame = 1, sys._getframe(1)  # noqa: SLF001 - documented, and what warnings itself uses
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("holdfast."):
+        level, frame = level + 1, frame.f_back
+    return level

@@ -19,7 +19,7 @@ from holdfast.reports.upkeep import DamagedCheckpoint, MovedHead, RepairReport
 from holdfast.storage.inspection import LostRow, Rebuilt
 from holdfast.storage.ports import Backend, Inspection
 from holdfast.storage.records import BranchRow, CheckpointId, CheckpointRow, Operation, SessionRow
-from holdfast.store.progress import Progress
+from holdfast.store.place import Progress
 from holdfast.store.states import States
 from holdfast.store.verifying import verify
 

@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from holdfast.objects.tree.build import StateMemo
     from holdfast.store.archive.export_dir import ExportFolder
     from holdfast.store.document import DocumentKinds
-    from holdfast.store.keep import Retirement, SaveRetention
+    from holdfast.store.keep import Retirement
     from holdfast.store.lease import HeldLease
 
 _WITH_RETENTION: Final = 2
@@ -94,6 +94,8 @@ class Saved(Record):
     """Whether it went beside the head that was there, because that was not the expected one."""
     retired: Retirement | None = None
     """What retention removed with it."""
+    trouble: HoldfastError | None = None
+    """Why old checkpoints could not be removed with it."""
 
 
 class Unsettled(Record):
@@ -278,11 +280,10 @@ class Writer:
         if encoded.relies_on in self._kept:
             # Other saves that are under way may rely on it too: it must not be the next to be dropped.
             self._kept[encoded.relies_on] = self._kept.pop(encoded.relies_on)
-        retention = None if self.keep is None else parts.retention.of_save(self.place, self.keep)
         # The list is emptied by a save that takes place.
         open_before = [each.row for each in self.unsettled]
         try:
-            saved = _Save(self, encoded, draft, expect, parent, on_conflict, retention).run()
+            saved = _Save(self, encoded, draft, expect, parent, on_conflict).run()
         except HoldfastError as error:
             self._count_failure(error)
             if self.lease is not None and isinstance(error, ConflictError):
@@ -296,11 +297,11 @@ class Writer:
         self._keep_root(saved.row)
         if saved.wrote:
             # Without what was retired: that would be kept until the next save.
-            self.last = saved if saved.retired is None else saved._replace(retired=None)
+            self.last = saved if saved.retired is None else saved._replace(retired=None, trouble=None)
             self._branch, self.expected = saved.row.branch, saved.row.id
             self._went_back_to = None
-            if self.files is not None or retention is not None:
-                self._look_after(saved, open_before, retention)
+            if self.files is not None or self.keep is not None:
+                self._look_after(saved, open_before)
             row, took = saved.row, encoded.nanoseconds + perf_counter_ns() - began
             parts.metrics.saved(
                 row.trigger, row.status, row.size_bytes, row.stored_bytes, took, forked=saved.forked
@@ -335,21 +336,19 @@ class Writer:
             self.parts.metrics.loaded(perf_counter_ns() - began)
         return document
 
-    def _look_after(
-        self, saved: Saved, open_before: Sequence[CheckpointRow], retention: SaveRetention | None
-    ) -> None:
+    def _look_after(self, saved: Saved, open_before: Sequence[CheckpointRow]) -> None:
         """Write the file of a checkpoint that was saved, and see to it that no more stay than are kept."""
         files = self.files
         if files is not None:
-            files.join(self.place, saved.row, self.parts.metrics, has_retention=retention is not None)
+            files.join(self.place, saved.row, self.parts.metrics, has_retention=self.keep is not None)
             files.catch_up(self.place)
             others = [each for each in open_before if each.id != saved.row.id]
             self._file_open(files, others)
             # One that was open itself may have its file from an operation in between.
             files.after_save(self.place, saved.row, saved.owner, is_new=len(others) == len(open_before))
-        if retention is not None:
+        if self.keep is not None:
             # Last: the files of what went go with it.
-            retention.done(saved.retired)
+            self.parts.retention.done(self.place, self.keep, saved.retired, saved.trouble)
 
     def _file_open(self, files: ExportFolder, rows: Iterable[CheckpointRow]) -> None:
         """Write the files of checkpoints that may have taken place although their saves ended in an error."""
@@ -415,7 +414,6 @@ class _Save:
         expect: Ref | Unset | None,
         parent: Ref | None,
         on_conflict: OnConflict,
-        retention: SaveRetention | None,
     ) -> None:
         self._writer = writer
         self._backend: Backend = writer.parts.backend
@@ -427,8 +425,9 @@ class _Save:
         self._expected = writer.expectation(expect, parent)
         self._parent = parent
         self._on_conflict = on_conflict
-        self._retention = retention
         self._now = writer.parts.clock()
+        self._trouble: HoldfastError | None = None
+        """Why old checkpoints cannot be removed with it."""
         self._wanted: Wanted = (
             self._branch,
             self._expected,
@@ -447,7 +446,7 @@ class _Save:
             ConflictError: The branch is not where the writer expects it, or the key names another state.
             NotFoundError: The branch or the parent does not exist.
         """
-        writer, last, retention = self._writer, self._follows_own_save(), self._retention
+        writer, last = self._writer, self._follows_own_save()
         with ExitStack() as turn:
             for attempt in range(ATTEMPTS):
                 if attempt == 1:
@@ -466,9 +465,7 @@ class _Save:
                         return Saved(seen.existing, seen.owner, wrote=True, retired=seen.settled.retired)
                     return Saved(seen.existing, seen.owner, wrote=False)
                 row = self._new_row(seen.target)
-                retired = None
-                if retention is not None and attempt < _WITH_RETENTION:
-                    retired = retention.plan(row, seen.target.branch)
+                retired = self._plan_retention(row, seen.target.branch) if attempt < _WITH_RETENTION else None
                 try:
                     saved = self._commit(self._batch(seen, row, retired), retired)
                 except ConflictError as conflict:
@@ -482,13 +479,31 @@ class _Save:
                     continue
                 if isinstance(saved, HoldfastError):
                     # There may be no room or no right to remove what is old, or it is damaged: the save goes alone.
-                    assert retention is not None
-                    retention.trouble, retention = saved, None
+                    self._trouble = saved
                     continue
                 # What was not there before this save cannot come any more: its branch is not where it has to be.
                 writer.unsettled.clear()
-                return Saved(saved, seen.owner, wrote=True, forked=seen.target.forked, retired=retired)
+                return Saved(
+                    saved,
+                    seen.owner,
+                    wrote=True,
+                    forked=seen.target.forked,
+                    retired=retired,
+                    trouble=self._trouble,
+                )
         raise ConflictError.session_changed(self._session)
+
+    def _plan_retention(self, row: CheckpointRow, branch: str) -> Retirement | None:
+        """What the session's policy removes in the commit of this save."""
+        writer = self._writer
+        if writer.keep is None or self._trouble is not None:
+            return None
+        try:
+            return writer.parts.retention.plan(writer.place, writer.keep, row, branch)
+        except HoldfastError as error:
+            # Old rows that cannot be read must not keep a new one from being written.
+            self._trouble = error
+            return None
 
     def _follows_own_save(self) -> Saved | None:
         """What this writer saved last, if the new checkpoint simply follows it."""

@@ -17,9 +17,9 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, Self
 
 from holdfast.errors import ConflictError, ErrorCode, IntegrityError, InvalidInputError, NotFoundError
-from holdfast.history.checkpoint import Checkpoint
+from holdfast.history.checkpoint import Checkpoint, moment
 from holdfast.history.names import check_branch, check_label, check_session, check_tags
-from holdfast.history.refs import ancestors, find_head, is_range, resolve_range
+from holdfast.history.refs import ancestors, around, find_head, is_range, resolve_range
 from holdfast.objects.codec.registry import TypeRegistry, can_register
 from holdfast.objects.tree.state import EncodedState, read_state
 from holdfast.storage.ports import Reader
@@ -28,7 +28,7 @@ from holdfast.store import operations
 from holdfast.store.composition import Composition
 from holdfast.store.draft import check_draft, check_text
 from holdfast.store.keep import prune, removed_ids
-from holdfast.store.place import UNSET, OnConflict, Ref, Unset, session_of
+from holdfast.store.place import UNSET, OnConflict, Ref, Unset, records, session_of
 from holdfast.store.save import Writer
 
 # Imported by the methods that need them: a process that only saves and loads starts faster.
@@ -397,9 +397,22 @@ class Session:
 
     def around(self, when: datetime | str, *, tag: str | None = None, all_branches: bool = False) -> Around:
         """Return the checkpoints on both sides of a moment, and by how much the one before missed it; see `at`."""
-        from holdfast.store.looking import look_around
+        from holdfast.history.times import to_microseconds
+        from holdfast.reports.search import Around
 
-        return look_around(self._writer.place, when, tag=tag, all_branches=all_branches)
+        if tag is not None:
+            (tag,) = check_tags([tag])
+        if not isinstance(when, datetime | str):
+            raise InvalidInputError(
+                f"a time must be a datetime or text, not {type(when).__name__}",
+                code=ErrorCode.BAD_TIME,
+                hint='pass "2 hours ago", ISO text or a datetime',
+            )
+        at = to_microseconds(when, now=self._writer.parts.clock())
+        with self._reader() as reader:
+            found = around(reader, self.id, self.branch, at, tag=tag, all_branches=all_branches)
+            before, *after = records(reader, [each for each in found if each is not None])
+        return Around(moment(at), before, after[0] if after else None)
 
     def exists(self, ref: Ref) -> bool:
         """Say whether `ref` names a checkpoint of this session."""

@@ -15,7 +15,7 @@ from holdfast.objects.tree.read import Read, links, read_chunk
 from holdfast.record import Record
 from holdfast.storage.ports import Inspection
 from holdfast.storage.records import ChunkHash
-from holdfast.store.progress import Progress, silent
+from holdfast.store.place import Progress, silent
 
 _STEP: Final = 1000
 

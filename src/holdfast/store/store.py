@@ -21,8 +21,14 @@ from holdfast.reports.listings import SessionInfo
 from holdfast.storage.ports import Backend, Reader
 from holdfast.storage.records import Query, StoreStats
 from holdfast.store.composition import compose, system_clock
-from holdfast.store.draft import check_status, check_step, check_trigger
-from holdfast.store.filters import check_checkpoint, check_filters, microseconds
+from holdfast.store.draft import (
+    check_checkpoint,
+    check_filters,
+    check_status,
+    check_step,
+    check_trigger,
+    microseconds,
+)
 from holdfast.store.place import Ref, records
 from holdfast.store.session import Session, check_limit
 

@@ -26,7 +26,7 @@ from holdfast.reports.upkeep import DamagedCheckpoint, Problem, VerifyReport
 from holdfast.storage.inspection import Flaw, LostRow
 from holdfast.storage.ports import Backend, Inspection, Reader
 from holdfast.storage.records import CheckpointId, CheckpointRow, ChunkHash, SessionRow
-from holdfast.store.progress import Progress, silent
+from holdfast.store.place import Progress, silent
 from holdfast.store.states import States
 
 _STEP: Final = 1000

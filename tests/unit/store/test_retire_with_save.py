@@ -18,7 +18,7 @@ from holdfast.errors import (
     NotFoundError,
 )
 from holdfast.storage.records import Query
-from holdfast.store.keep import SaveRetention
+from holdfast.store.keep import Retention
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_somebody_who_saves_in_between_is_counted(store, monkeypatch):
     session = store.session("s", keep=Keep(at_most=3))
     for n in range(3):
         session.save({"n": n}, step=n)
-    plan, others = SaveRetention.plan, [50, 51]
+    plan, others = Retention.plan, [50, 51]
 
     def and_then(*arguments):
         decided = plan(*arguments)
@@ -76,7 +76,7 @@ def test_somebody_who_saves_in_between_is_counted(store, monkeypatch):
             store.session("s").save({"n": "other"}, parent="#2", step=others.pop())
         return decided
 
-    monkeypatch.setattr(SaveRetention, "plan", and_then)
+    monkeypatch.setattr(Retention, "plan", and_then)
     session.save({"n": 3}, step=3)
     assert not others
     session.save({"n": 4}, step=4)
@@ -89,14 +89,14 @@ def test_a_parent_that_is_deleted_in_between_gets_no_child(store, monkeypatch):
     for n in range(5):
         store.session("s").save({"n": n}, step=n)
     session = store.session("s", keep=Keep(at_most=2))
-    plan, doomed = SaveRetention.plan, ["#2"]
+    plan, doomed = Retention.plan, ["#2"]
 
     def after_that(*arguments):
         while doomed:
             store.session("s").delete(doomed.pop())
         return plan(*arguments)
 
-    monkeypatch.setattr(SaveRetention, "plan", after_that)
+    monkeypatch.setattr(Retention, "plan", after_that)
     with pytest.raises(NotFoundError):
         session.save({"n": "beside"}, parent="#2", step=100)
     assert steps(session) == [4, 3, 2, 0]

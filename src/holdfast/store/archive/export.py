@@ -39,8 +39,7 @@ from holdfast.storage.ports import Reader
 from holdfast.storage.records import CheckpointRow, Query, SessionRow
 from holdfast.store.archive.envelope import SESSION, SessionHeader, envelope_of, header_of
 from holdfast.store.load_many import EachState
-from holdfast.store.place import Place, read_again, session_of
-from holdfast.store.progress import callers_level
+from holdfast.store.place import Place, callers_level, read_again, session_of
 
 FORMATS: Final = ("json", "json.gz", "jsonl", "jsonl.gz", "html")
 IN_A_FOLDER: Final = ("json", "json.gz")

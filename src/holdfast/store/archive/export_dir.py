@@ -32,8 +32,7 @@ from holdfast.store.archive.export import (
     file_path,
     line_ids,
 )
-from holdfast.store.place import Place
-from holdfast.store.progress import callers_level
+from holdfast.store.place import Place, callers_level
 
 if TYPE_CHECKING:
     from holdfast.store.metrics import Metrics

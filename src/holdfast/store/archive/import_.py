@@ -66,8 +66,7 @@ from holdfast.store.archive.envelope import (
 )
 from holdfast.store.archive.source import Document, Source, documents
 from holdfast.store.composition import Composition
-from holdfast.store.place import ATTEMPTS, read_again
-from holdfast.store.progress import Progress, silent
+from holdfast.store.place import ATTEMPTS, Progress, read_again, silent
 
 _AT_ONCE: Final = 4 << 20
 """Plain bytes of chunks in one transaction; more go ahead in parts."""

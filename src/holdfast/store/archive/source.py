@@ -31,7 +31,7 @@ from holdfast.errors import (
     NotFoundError,
 )
 from holdfast.store.archive.envelope import ArchiveLimits, malformed, too_large
-from holdfast.store.progress import callers_level
+from holdfast.store.place import callers_level
 
 Source = str | Path | BinaryIO
 

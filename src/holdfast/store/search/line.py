@@ -29,8 +29,7 @@ from holdfast.history.refs import ancestors, is_range, nothing_in, resolve_range
 from holdfast.record import Record
 from holdfast.storage.ports import Reader
 from holdfast.storage.records import CheckpointId, CheckpointRow, ChunkHash, Query
-from holdfast.store.place import Place, read_again, session_of
-from holdfast.store.progress import callers_level
+from holdfast.store.place import Place, callers_level, read_again, session_of
 
 _T = TypeVar("_T")
 
