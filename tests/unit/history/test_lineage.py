@@ -79,17 +79,6 @@ def same(drawn: str, expected: str) -> None:
     assert drawn == dedent(expected).strip("\n"), f"\n{drawn}"
 
 
-def test_a_line_is_one_lane():
-    same(
-        drawing(tree("c: b\nb: a\na:", main="c")),
-        """
-        @ c
-        ○ b
-        ○ a
-        """,
-    )
-
-
 def test_a_fork_is_drawn_where_the_lines_part():
     shown = tree("d: b ;branch=idea\nc: b\nb: a\na:", main="c", idea="d")
 
@@ -123,21 +112,6 @@ def test_the_branch_in_use_has_the_first_lane_whichever_it_is():
         │ ○ c
         ├─╯
         ○ b
-        ○ a
-        """,
-    )
-
-
-def test_two_forks_at_different_checkpoints_pass_under_each_other():
-    same(
-        drawing(tree("e: a ;branch=x\nd: b ;branch=y\nc: b\nb: a\na:", main="c", x="e", y="d")),
-        """
-          ○ e
-          │ ○ d
-        @ │ │ c
-        ├─│─╯
-        ○ │ b
-        ├─╯
         ○ a
         """,
     )
@@ -201,32 +175,6 @@ def test_runs_without_anything_special_are_folded_but_for_their_ends():
         ○ n1
         """,
     )
-
-
-def replaced(old: str, new: str) -> str:
-    assert LONG.count(old) == 1
-    return LONG.replace(old, new)
-
-
-@pytest.mark.parametrize(
-    ("text", "heads"),
-    [
-        (LONG, {"other": "n10"}),
-        (replaced("n10: n9 ", "n10: n9 ;pinned=1"), {}),
-        (replaced("n10: n9 ", "n10: n9 ;tags=x"), {}),
-        ("x: n10 ;branch=side\n" + LONG, {}),
-        (replaced("n10: n9 ", "n10: n9 side").replace("n6:", "side: n5 ;branch=side\nn6:"), {}),
-        ("m: n40 n10\n" + LONG, {"main": "m"}),
-        (replaced("n10: n9 ", "n10: n9 ;branch=new"), {}),
-    ],
-    ids=["head", "pin", "tag", "fork", "merge", "merged", "birth"],
-)
-def test_what_is_special_is_not_folded(text, heads):
-    drawn = drawing(tree(text, heads, main="n40"), fold=2)
-
-    assert " n10\n" in drawn
-    assert "folded" in drawn
-    assert " n10\n" not in drawing(tree(LONG, main="n40"), fold=2)
 
 
 def test_a_limit_ends_the_lines_that_go_on():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -13,7 +12,6 @@ from holdfast import IntegrityError, InvalidInputError
 from holdfast.history import jsontext
 from holdfast.history.checkpoint import checkpoint_id
 from holdfast.history.oplog import check_chain, operation
-from holdfast.history.refs import parse
 from holdfast.storage.records import CheckpointId, CheckpointRow, ChunkHash, SessionRow
 
 ROW = CheckpointRow(
@@ -65,37 +63,6 @@ def test_parents_and_root_cannot_be_confused():
         parents=(CheckpointId(b"p" * 32), CheckpointId(b"r" * 32)), root=ChunkHash(b"p" * 32)
     )
     assert checkpoint_id(moved) != checkpoint_id(ROW)
-
-
-@given(st.text(max_size=30))
-def test_any_text_is_a_ref_or_an_error(text):
-    with suppress(InvalidInputError):
-        ref = parse(text)
-        assert ref.kind in ("head", "tag", "seq", "name")
-        assert ref.back >= 0
-        assert ref.text == text
-
-
-@pytest.mark.parametrize(
-    ("text", "kind", "value", "back"),
-    [
-        ("@", "head", "", 0),
-        ("@-", "head", "", 1),
-        ("@~", "head", "", 1),
-        ("@~12", "head", "", 12),
-        ("@-~2", "head", "", 3),
-        ("main~2", "name", "main", 2),
-        ("a/b.c-1", "name", "a/b.c-1", 0),
-        ("tag:needs review", "tag", "needs review", 0),
-        ("tag:x~1", "tag", "x", 1),
-        ("#042", "seq", "42", 0),
-        ("#7~", "seq", "7", 1),
-        ("deadbeef~3", "name", "deadbeef", 3),
-    ],
-)
-def test_the_grammar_of_refs(text, kind, value, back):
-    ref = parse(text)
-    assert (ref.kind, ref.value, ref.back) == (kind, value, back)
 
 
 TEXT = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]), max_size=8)

@@ -68,36 +68,6 @@ def session(store, clock):
 
 
 @pytest.mark.parametrize(
-    ("text", "kind", "value", "back", "when"),
-    [
-        ("@{2 hours ago}", "head", "", 0, "2 hours ago"),
-        ("@{2 hours ago}~3", "head", "", 3, "2 hours ago"),
-        ("main@{yesterday 17:00}", "name", "main", 0, "yesterday 17:00"),
-        ("feature/x-1@{5pm}~", "name", "feature/x-1", 1, "5pm"),
-        ("tag:needs review@{2026-11-15}", "tag", "needs review", 0, "2026-11-15"),
-        ("tag:a@b@{now}~2", "tag", "a@b", 2, "now"),
-        ("2026-11-15T17:00", "head", "", 0, "2026-11-15T17:00"),
-        ("2026-11-15 17:00:00", "head", "", 0, "2026-11-15 17:00:00"),
-        ("2026-11-15T17:00:00.5+01:00~2", "head", "", 2, "2026-11-15T17:00:00.5+01:00"),
-        ("2026-11-15 17:00 Z", "head", "", 0, "2026-11-15 17:00 Z"),
-        # These may be names of branches: what they are is decided when they are looked up.
-        ("2026-11-15", "name", "2026-11-15", 0, None),
-        ("2026-11-15T17~1", "name", "2026-11-15T17", 1, None),
-        ("20261115", "name", "20261115", 0, None),
-        ("tag:a@b", "tag", "a@b", 0, None),
-        ("key:/ 1f1e-6fea", "key", "/ 1f1e-6fea", 0, None),
-        ("key:/ 1f1e~2", "key", "/ 1f1e", 2, None),
-        ("key:a~b~", "key", "a~b", 1, None),
-        ("key:run@{now}", "key", "run@{now}", 0, None),
-        ("key:tag:a#4..b", "key", "tag:a#4..b", 0, None),
-    ],
-)
-def test_the_grammar_of_refs_with_times(text, kind, value, back, when):
-    ref = parse(text)
-    assert (ref.kind, ref.value, ref.back, ref.when, ref.text) == (kind, value, back, when, text)
-
-
-@pytest.mark.parametrize(
     "text",
     [
         *(
@@ -134,35 +104,6 @@ def test_what_is_not_a_ref_is_refused(text):
         assert "range" in caught.value.hint
     elif "{" in text:
         assert "@{2 hours ago}" in caught.value.hint
-
-
-@pytest.mark.parametrize(
-    ("ref", "seq"),
-    [
-        ("@{now}", 5),
-        ("@{2026-11-15T10:00Z}", 3),
-        ("@{2026-11-15T10:59:59.999999Z}", 3),
-        ("@{2026-11-15T11:00Z}", 4),
-        ("@{5 hours ago}", 3),
-        ("@{5 hours ago}~2", 1),
-        ("@{4h30m ago}", 3),
-        ("main-1@{now}", 7),
-        ("main-1@{1.5 hours ago}", 6),
-        ("main-1@{3 hours ago}", 2),
-        ("main-1@{3 hours ago}~", 1),
-        ("2026-11-15T10:30Z", 3),
-        ("2026-11-15 10:30:00Z", 3),
-        ("2026-11-15T11:30:00+01:00~1", 2),
-        ("tag:good", 7),
-        ("tag:good@{2 hours ago}", 4),
-        ("tag:good@{5 hours ago}", 2),
-        ("tag:good@{5 hours ago}~1", 1),
-    ],
-)
-def test_a_time_in_a_ref_is_the_last_checkpoint_at_it_or_before(session, ref, seq):
-    assert session.checkpoint(ref).seq == seq
-    assert session.load(ref) == {"n": seq}
-    assert session.exists(ref)
 
 
 @pytest.fixture
@@ -219,42 +160,9 @@ def test_saves_take_times_as_parents(session):
     assert session.tag("main@{6 hours ago}", "x").seq == 2
 
 
-def test_find_takes_relative_times(session, store):
-    assert [each.seq for each in store.find(since="2 hours ago")] == [7, 6]
-    assert [each.seq for each in store.find(until="5 hours ago")] == [3, 2, 1]
-    assert [each.seq for each in store.find(since=START, until="2026-11-15T09:00Z")] == [2, 1]
-    with pytest.raises(InvalidInputError, match=r"^until: ") as caught:
-        store.find(until="whenever")
-    assert caught.value.code is ErrorCode.BAD_TIME
-
-
 def seqs(backend, text, *, clock, branch="main"):
     with backend.reader() as reader:
         return [row.seq for row in resolve_range(reader, "s", branch, text, now=clock.now)]
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("#2..#4", [4, 3]),
-        ("#2..", [5, 4, 3]),
-        ("..#3", [3, 2, 1]),
-        ("#4..#2", []),
-        ("#3..#3", []),
-        ("@~2..@", [5, 4]),
-        ("main..main-1", [7, 6]),
-        ("main-1..main", [5, 4, 3]),
-        ("#6..main", [5, 4, 3]),
-        ("@{5 hours ago}..", [5, 4]),
-        ("2026-11-15T09:00Z..2026-11-15T11:00Z", [4, 3]),
-        ("tag:good@{5 hours ago}..tag:good@{3 hours ago}", [4, 3]),
-        # Nothing had been saved the week before, so nothing is left out.
-        ("@{1 week ago}..#2", [2, 1]),
-    ],
-)
-@pytest.mark.usefixtures("session")
-def test_a_range_is_what_its_end_has_and_its_start_has_not(backend, clock, text, expected):
-    assert seqs(backend, text, clock=clock) == expected
 
 
 @pytest.mark.usefixtures("session")
@@ -281,35 +189,6 @@ def test_the_ends_of_a_range_must_be_there(backend, clock, text, code):
     assert caught.value.code == code
 
 
-def numbers(found):
-    return found.before.seq, found.after.seq if found.after else None
-
-
-@pytest.mark.parametrize(
-    ("hours", "branch", "options", "expected"),
-    [
-        (0, "main", {}, (1, 2)),
-        (0.5, "main", {}, (1, 2)),
-        (1, "main", {}, (2, 3)),
-        (4, "main", {}, (5, None)),
-        (99, "main", {}, (5, None)),
-        (1.5, "main-1", {}, (2, 6)),
-        (4.5, "main", {"all_branches": True}, (5, 6)),
-        (99, "main", {"all_branches": True}, (7, None)),
-        (2.5, "main", {"tag": "good"}, (2, 4)),
-        (2.5, "main-1", {"tag": "good"}, (2, 7)),
-        (3.5, "main", {"tag": "good"}, (4, None)),
-        (3.5, "main", {"tag": "good", "all_branches": True}, (4, 7)),
-    ],
-)
-@pytest.mark.usefixtures("session")
-def test_around_names_both_neighbours(backend, hours, branch, options, expected):
-    at = int(START.timestamp() * 1_000_000 + hours * HOUR)
-    with backend.reader() as reader:
-        assert numbers(around(reader, "s", branch, at, **options)) == expected
-        assert around(reader, "s", branch, at, **options).before.seq == expected[0]
-
-
 @pytest.mark.parametrize(
     ("options", "first", "newest", "where"),
     [
@@ -332,35 +211,6 @@ def test_before_the_first_one_is_an_error_with_the_range(backend, options, first
         when = START + timedelta(hours=seq - 1)
         assert f"{when:%Y-%m-%dT%H:%M:%SZ} (#{seq})" in str(error)
     assert f"'#{first}'" in error.hint
-
-
-def test_removed_checkpoints_are_in_no_answer(session, backend, clock):
-    session.delete("#3")
-    assert session.checkpoint("@{5 hours ago}").seq == 2
-    assert seqs(backend, "#1..", clock=clock) == [5, 4, 2]
-    with backend.reader() as reader:
-        at = int(START.timestamp()) * 1_000_000 + 2 * HOUR
-        assert numbers(around(reader, "s", "main", at)) == (2, 4)
-        assert numbers(around(reader, "s", "main", at, all_branches=True)) == (2, 4)
-
-
-class Counting:
-    """A reader that counts the rows that it hands out."""
-
-    def __init__(self, reader):
-        self._reader, self.rows = reader, 0
-
-    def __getattr__(self, name):
-        return getattr(self._reader, name)
-
-    def checkpoint(self, checkpoint):
-        self.rows += 1
-        return self._reader.checkpoint(checkpoint)
-
-    def checkpoints(self, query):
-        found = self._reader.checkpoints(query)
-        self.rows += len(found)
-        return found
 
 
 @pytest.mark.parametrize(

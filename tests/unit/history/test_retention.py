@@ -11,9 +11,9 @@ import pytest
 
 from holdfast import ErrorCode, InvalidInputError, Keep
 from holdfast.backends.memory import MemoryBackend
-from holdfast.history.removal import plan_clearing, plan_removal, remove
+from holdfast.history.removal import plan_clearing, plan_removal
 from holdfast.history.retention import plan
-from holdfast.storage.records import BranchRow, CheckpointRow, Query
+from holdfast.storage.records import BranchRow, CheckpointRow
 from holdfast.testing.rows import batch, checkpoint_id, edit, history, row, save
 
 NOW = datetime(2026, 11, 15, 17, 30, tzinfo=UTC)  # a Sunday
@@ -119,24 +119,6 @@ def test_what_goes_has_its_reason(keep, expected):
     assert gone(FIVE, keep) == expected
 
 
-def test_younger_means_younger_and_older_means_older():
-    exactly = line(timedelta(days=7), timedelta(days=7) - timedelta(microseconds=1), timedelta(0))
-
-    assert 1 not in kept(exactly, Keep(days=7))
-    assert 2 in kept(exactly, Keep(days=7))
-    assert 1 in kept(exactly, Keep(max_age_days=7))
-    assert 1 not in kept(exactly, Keep(max_age_days=7), now=NOW + timedelta(microseconds=1))
-
-
-def test_the_newest_of_a_period_is_kept_and_empty_periods_do_not_count():
-    rows = line(
-        *hours(30.2, 30.1, 5.6, 5.5, 1.6, 0.4)
-    )  # 17:30 is now: hours 11, 12, 15, 17 and yesterday's 11
-
-    assert list(kept(rows, Keep(hourly=3))) == [6, 5, 4]
-    assert list(kept(rows, Keep(hourly="all"))) == [6, 5, 4, 3, 2]
-
-
 @pytest.mark.parametrize(
     ("period", "before", "after", "labels"),
     [
@@ -158,12 +140,6 @@ def test_periods_are_those_of_the_calendar(period, before, after, labels):
 
     reasons = kept(rows, Keep(**dict[str, Any]([(period, "all")])))
     assert reasons == {1: (f"{period} {labels[0]}",), 3: ("tip of main", f"{period} {labels[1]}")}
-
-
-def test_calendar_rules_look_at_the_latest_periods_whatever_the_order_of_arrival():
-    rows = line(*hours(2, 1, 30))  # the clock of the last writer is behind
-
-    assert kept(rows, Keep(daily=1)) == {2: ("daily 2026-11-15",), 3: ("tip of main",)}
 
 
 def test_manual_tags_and_significant_look_at_what_a_checkpoint_is():
@@ -221,52 +197,6 @@ def test_an_old_pin_takes_no_place_from_a_newer_checkpoint():
     rows = [each._replace(pinned=each.seq < 4) for each in line(*hours(6, 5, 4, 3, 2, 1))]
 
     assert list(kept(rows, Keep(at_most=2))) == [6, 5, 3, 2, 1]
-
-
-def test_what_stays_anyway_takes_a_place_under_the_cap():
-    by_hand = [each._replace(trigger="manual") for each in line(*hours(5, 4, 3))]
-    rows = [*by_hand, *line(*hours(3, 2, 1, 0))[3:]]
-
-    assert list(kept(rows, Keep(manual=True, at_most=2))) == [4, 3]
-    assert list(kept(line(*hours(3, 2, 50)), Keep(at_most=2, max_age_days=1))) == [3, 2]
-
-
-def test_what_is_too_old_takes_no_place_from_the_rest():
-    rows = line(*hours(3, 50, 2, 50, 1))
-
-    assert list(kept(rows, Keep(at_most=3, max_age_days=1))) == [5, 3, 1]
-
-
-def test_hidden_rows_are_not_decided_about():
-    rows = change(line(*hours(3, 2, 1)), 2, hidden=1)
-
-    assert [each.row.seq for each in plan(rows, [], Keep(last=1), micro(NOW)).decisions] == [3, 1]
-
-
-def test_counts_are_per_session_branch_or_agent():
-    ours = line(*hours(6, 5, 4, 3))
-    ours = change(change(ours, 2, branch="side"), 4, branch="side")
-    theirs = [each._replace(position=each.position + 4) for each in line(*hours(2, 1, 0), session="other")]
-    rows = [*ours, *theirs]
-    heads = [tip(ours[-1]), tip(theirs[-1])]
-
-    def staying(keep, **agents):
-        decided = plan(rows, heads, keep, micro(NOW), agents=agents).decisions
-        return [f"{each.row.session[0]}{each.row.seq}" for each in decided if each.kept]
-
-    assert staying(Keep(at_most=2)) == ["o3", "o2", "w4", "w3"]
-    assert staying(Keep(last=2)) == ["o3", "o2", "w4", "w3"]
-    assert staying(Keep(at_most=1, per="branch")) == ["o3", "w4", "w3"]
-    assert staying(Keep(at_most=2, per="agent"), work="scout", other="scout") == ["o3", "o2", "w4"]
-    assert staying(Keep(at_most=2, per="agent"), work="scout", other="cook") == ["o3", "o2", "w4", "w3"]
-    assert staying(Keep(at_most=2, per="agent")) == ["o3", "o2", "w4", "w3"]
-
-
-def test_the_plan_names_what_goes():
-    decided = plan(FIVE, [tip(FIVE[-1])], Keep(last=2), micro(NOW))
-
-    assert decided.removed == {each.id for each in FIVE[:3]}
-    assert [each.row.seq for each in decided.decisions] == [5, 4, 3, 2, 1]
 
 
 @pytest.mark.parametrize(
@@ -352,41 +282,6 @@ def after(rows, edits):
     return [each._replace(**new[each.id]._asdict()) if each.id in new else each for each in rows]
 
 
-def test_history_closes_over_what_goes():
-    rows = line(*hours(5, 4, 3, 2, 1))
-    ids = [each.id for each in rows]
-    done = after(rows, remove(rows, (), {ids[1], ids[2]}, number=7).edits)
-
-    assert [(each.prev, each.skipped, each.hidden) for each in done] == [
-        (None, 0, 0),
-        (ids[0], 0, 7),
-        (ids[0], 1, 7),
-        (ids[0], 2, 0),
-        (ids[3], 0, 0),
-    ]
-    again = after(done, remove(done, (), {ids[0], ids[3]}, number=8).edits)
-    assert [(each.prev, each.skipped, each.hidden) for each in again] == [
-        (None, 0, 8),
-        (None, 1, 7),
-        (None, 2, 7),
-        (None, 3, 8),
-        (None, 4, 0),
-    ]
-
-
-def test_tips_that_go_move_back_and_branches_without_a_checkpoint_end():
-    rows = line(*hours(3, 2, 1))
-    ids = [each.id for each in rows]
-    heads = [tip(rows[2]), tip(rows[0], "old"), tip(rows[1], "mid")]
-
-    moved = remove(rows, heads, {ids[1], ids[2]}, number=1)
-    assert [(each.branch, each.expected, each.head) for each in moved.moves] == [
-        ("main", ids[2], ids[0]),
-        ("mid", ids[1], ids[0]),
-    ]
-    assert [each.head for each in remove(rows, heads, set(ids), number=1).moves] == [None, None, None]
-
-
 @pytest.fixture
 def backend():
     """A session of four checkpoints whose second one was removed."""
@@ -400,17 +295,6 @@ def backend():
         removed = plan_removal(reader, session, second, force=False)
     backend.commit(batch(edits=tuple(new for _, new in removed.edits), operations=history(1)))
     return backend
-
-
-def test_clearing_removes_everything_that_is_there(backend):
-    with backend.reader() as reader:
-        cleared = plan_clearing(reader, reader.session("work"), force=False)
-        rows = reader.checkpoints(Query(session="work", include_hidden=True))
-
-    done = {each.seq: each for each in after(rows, cleared.edits)}
-    assert {seq: each.hidden for seq, each in done.items()} == {4: 2, 3: 2, 2: 1, 1: 2}
-    assert {each.prev for each in done.values()} == {None}
-    assert [(each.branch, each.head) for each in cleared.moves] == [("main", None)]
 
 
 def test_a_pin_protects_from_deleting_and_clearing(backend):
@@ -429,25 +313,3 @@ def test_a_pin_protects_from_deleting_and_clearing(backend):
             assert caught.value.code is ErrorCode.PROTECTED
             assert caught.value.details["checkpoint"] == pinned.id.hex()
             assert any(old.id == pinned.id and new.hidden == 2 for old, new in attempt(True).edits)
-
-
-def test_a_pin_that_was_removed_itself_protects_nothing(backend):
-    with backend.reader() as reader:
-        pin = edit(reader.checkpoint(checkpoint_id("b")), pinned=True)
-    backend.commit(batch(edits=(pin,)))
-
-    with backend.reader() as reader:
-        assert len(plan_clearing(reader, reader.session("work"), force=False).edits) == 4
-
-
-def test_deleting_leads_removed_children_past_too(backend):
-    with backend.reader() as reader:
-        first = reader.checkpoint(checkpoint_id("a"))
-        deleted = plan_removal(reader, reader.session("work"), first, force=False)
-
-    assert [(old.seq, new.prev, new.skipped, new.hidden) for old, new in deleted.edits] == [
-        (1, None, 0, 2),
-        (2, None, 1, 1),
-        (3, None, 2, 0),
-    ]
-    assert deleted.moves == []

@@ -29,18 +29,6 @@ def test_a_fork_is_one_checkpoint_with_the_same_state_and_no_new_chunk(session, 
     assert session.checkpoint() == source
 
 
-def test_work_on_a_fork_does_not_touch_where_it_came_from(session):
-    base = session.save({"n": 0})
-    idea = session.fork()
-    idea.save({"n": 100})
-    session.save({"n": 1})
-    assert idea.branch == "main-1"
-    assert [cp.message for cp in idea.log()] == ["", "fork of #1", ""]
-    assert (session.load(), idea.load()) == ({"n": 1}, {"n": 100})
-    assert session.load("main-1") == {"n": 100}
-    assert [cp.id for cp in session.log()][-1] == base.id
-
-
 def test_the_session_of_a_fork_expects_its_first_checkpoint(session, store):
     session.save({"n": 0})
     idea = session.fork("@", "idea")
@@ -127,14 +115,6 @@ def test_a_fork_into_a_session_that_exists_asks_for_nothing_but_a_free_branch(se
     assert session.fork("@", "guest", session="t").load() == {"n": 0}
     assert [each.name for each in other.branches()] == ["guest", "main"]
     assert store.sessions()[1].agent == "other"
-
-
-def test_a_fork_outlives_the_session_it_came_from(session, store):
-    session.save({"n": 0})
-    copy = session.fork("@", session="t")
-    session.clear()
-    assert copy.load() == {"n": 0}
-    assert copy.checkpoint().prev is None
 
 
 def test_a_ref_that_names_nothing_forks_nothing(session, store):
@@ -228,16 +208,6 @@ def test_a_rename_that_cannot_be_is_refused(session, store, old, new, code):
         session.rename_branch(old, new)
     assert caught.value.code is code
     assert kinds_of(store) == ["fork"]
-
-
-def test_deleting_a_branch_leaves_its_checkpoints(session):
-    session.save({"n": 0})
-    idea = session.fork("@", "idea")
-    tip = idea.save({"n": 1})
-    assert session.delete_branch("idea", force=True) == tip
-    assert [each.name for each in session.branches()] == ["main"]
-    assert session.load(tip) == {"n": 1}
-    assert session.fork(tip, "again").load() == {"n": 1}
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import holdfast
-from holdfast import ConflictError, ErrorCode, InvalidInputError, NotFoundError
+from holdfast import ConflictError, ErrorCode, InvalidInputError
 from holdfast.history.oplog import check_chain
 
 
@@ -44,40 +44,6 @@ def test_annotations_edit_the_message_and_lay_metadata_over(session, store):
     assert [found.id for found in store.find(metadata={"b": 2})] == [cp.id]
     assert store.find(metadata={"b": 1}) == []
     assert log_of(store) == ["annotate"] * 3
-
-
-def test_deleting_in_the_middle_leads_history_past_it(session, store):
-    a, b, c, d = (session.save({"n": n}) for n in range(4))
-    session.delete(b)
-    session.delete(c)
-    assert [cp.id for cp in session.log()] == [d.id, a.id]
-    tip = session.checkpoint()
-    assert (tip.parent, tip.prev, tip.skipped) == (c.id, a.id, 2)
-    assert session.load("@-") == {"n": 0}
-    assert not session.exists(b.id)
-    assert store.stats().hidden == 2
-    assert log_of(store) == ["delete", "delete"]
-    with pytest.raises(NotFoundError):
-        session.load(b)
-
-
-def test_deleting_the_tip_moves_the_branch_back(session):
-    a, b = session.save({"n": 0}), session.save({"n": 1})
-    session.delete("@")
-    assert session.checkpoint().id == a.id
-    c = session.save({"n": 2})
-    assert (c.seq, c.parent) == (3, a.id)
-    assert not session.exists(b)
-
-
-def test_deleting_the_only_checkpoint_empties_the_session(session):
-    session.save({"n": 0})
-    session.delete("@")
-    assert session.log() == []
-    with pytest.raises(NotFoundError):
-        session.load()
-    again = session.save({"n": 1})
-    assert (again.seq, again.parent, again.branch) == (2, None, "main")
 
 
 def test_another_writer_notices_a_deleted_tip(session, store):

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import anyio
 import jsonpatch
 import pytest
 
 import holdfast
 from holdfast import Diff, InvalidInputError, NotFoundError
-
-LONG = " ".join(f"word {number}" for number in range(8_000))
 
 
 @dataclass
@@ -114,16 +111,3 @@ def test_a_label_is_the_message_or_what_changed(session):
     assert session.label("#3") == "named since"
     session.save({"n": 3, "list": [1]}, trigger="scheduled")
     assert session.label() == "scheduled"
-
-
-def test_the_async_twin_says_the_same(session, store):
-    one = session.save({"n": 1})
-    other = session.save({"n": 2})
-    twin = holdfast.AsyncStore(store._backend)
-
-    async def ask():
-        there = twin.session("s")
-        diffs = [await there.diff(), await twin.diff(one, other), await there.diff(path="n", whole=True)]
-        return [told(diff) for diff in diffs], await there.label()
-
-    assert anyio.run(ask) == ([[("replace", "n")]] * 3, "n 1 to 2")

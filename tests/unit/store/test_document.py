@@ -33,53 +33,6 @@ def test_a_document_is_the_state_it_was_made_from(document):
     assert document.changes() == []
 
 
-def test_what_is_changed_in_it_is_saved(document, session):
-    document["messages"].append({"n": 500})
-    document["context"]["k"] = 1
-    document |= {"new": [1]}
-    del document["messages"][0]["text"]
-    assert document.changes() == [
-        Change("remove", ("messages", 0, "text")),
-        Change("add", ("messages", 500)),
-        Change("replace", ("context", "k")),
-        Change("add", ("new",)),
-    ]
-    checkpoint = document.save("one more", tags=["t"], step=3, metadata={"m": 1}, tokens=5, check=True)
-
-    assert (checkpoint.seq, checkpoint.message, checkpoint.tags, checkpoint.step) == (
-        2,
-        "one more",
-        ("t",),
-        3,
-    )
-    assert (checkpoint.metadata, checkpoint.tokens, checkpoint.agent) == ({"m": 1}, 5, "scout")
-    assert identical(session.load(), document.plain())
-    assert document.changes() == []
-
-
-def test_it_has_the_same_root_and_size_as_the_plain_value(document, session, store):
-    document["messages"][3:200] = []
-    saved = document.save()
-    plain = store.session("other").save(document.plain())
-    as_it_is = store.session("third").save(document)
-    inside = store.session("fourth").save({"in": [document["messages"]]})
-
-    assert (saved.root, saved.size_bytes) == (plain.root, plain.size_bytes)
-    assert as_it_is.root == plain.root
-    assert identical(session.load(), document.plain())
-    assert identical(store.session("fourth").load(inside), {"in": [document.plain()["messages"]]})
-
-
-def test_an_unchanged_document_is_one_row(document, store):
-    before = store.stats()
-    document.save()
-    document.save()
-
-    after = store.stats()
-    assert after.checkpoints == before.checkpoints + 2
-    assert after.chunks == before.chunks
-
-
 def test_a_session_without_a_checkpoint_begins_as_an_empty_dict(session):
     document = session.document()
     assert document == {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -43,20 +42,6 @@ def test_what_builds_on_a_state_that_is_gone_is_refused_and_the_whole_is_taken(s
     assert caught.value.code is ErrorCode.CHUNKS_GONE
     saved = session.save(session.encode(base | {"more": 1}), expect=None)
     assert (saved.seq, saved.root != first.root, session.load()["more"]) == (1, True, 1)
-
-
-def test_the_twin_does_the_same(tmp_path):
-    async def use():
-        async with holdfast.aopen(tmp_path / "store") as store:
-            session = store.session("s")
-            state = {"n": [1]}
-            encoded = session.encode(state)
-            state["n"].append(2)
-            saved = await session.save(encoded)
-            assert session.seen == saved.id
-            return await session.load()
-
-    assert asyncio.run(use()) == {"n": [1]}
 
 
 def test_what_another_session_encoded_is_refused_with_what_to_do(session, store):

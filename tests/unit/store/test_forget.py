@@ -6,7 +6,6 @@ import os
 from contextlib import contextmanager
 from pathlib import Path
 
-import anyio
 import pytest
 from tests.unit.store.journal import check_links, kinds_of
 
@@ -235,21 +234,6 @@ def test_a_writer_that_saves_meanwhile_is_not_lost(store, monkeypatch):
 
     assert [each.seq for each in store.session("s").log()] == [3, 1]
     assert store.session("s").load() == {"n": 2}
-
-
-def test_async_forgets_too(tmp_path):
-    async def main():
-        async with holdfast.aopen(tmp_path / "a.db", durability="process") as store:
-            session = store.session("s")
-            await session.save({"n": 0})
-            last = await session.save({"n": 1})
-            assert (await store.forget("s", last, dry_run=True)).checkpoints == 1
-            assert (await store.forget("s", last)).checkpoints == 1
-            assert await session.load("main") == {"n": 0}
-            await store.forget("s")
-            return await store.sessions()
-
-    assert anyio.run(main) == []
 
 
 def test_another_collection_that_begins_meanwhile_does_not_leave_the_secret(tmp_path, monkeypatch):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import anyio
 import pytest
 from tests.unit.store.journal import check_links, kinds_of
 
@@ -212,23 +211,6 @@ def test_nothing_is_swept_while_anything_is_damaged(tmp_path):
 def test_a_time_of_grace_that_is_none_is_refused(store, days):
     with pytest.raises(InvalidInputError, match="keep_days"):
         store.gc(keep_days=days)
-
-
-def test_async_collects_and_tells_the_same(tmp_path):
-    async def main():
-        async with holdfast.aopen(tmp_path / "a.db", durability="process") as store:
-            session = store.session("s")
-            for n in range(5):
-                await session.save(state(n))
-            await session.prune(Keep(last=2), only=True)
-            told = []
-            planned = await store.gc(keep_days=0, dry_run=True)
-            done = await store.gc(keep_days=0, progress=lambda what, _: told.append(what))
-            assert planned.checkpoints == done.checkpoints == 3
-            assert told
-            return await session.load()
-
-    assert anyio.run(main) == state(4)
 
 
 def test_a_dry_run_needs_no_right_to_write(tmp_path, monkeypatch):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 import holdfast
@@ -86,17 +84,6 @@ def test_a_range_that_cannot_be_is_refused(session, arguments):
     assert caught.value.code is ErrorCode.BAD_ARGUMENT
     assert next(iter(arguments)) in str(caught.value)
     assert caught.value.hint
-
-
-def test_the_async_twin_gives_the_same(tmp_path):
-    async def main():
-        async with holdfast.aopen(tmp_path / "a.db", durability="process") as store:
-            s = store.session("x")
-            for key in "bca":
-                await s.save({}, key=key)
-            return keys(await s.keyed("a", "c", reverse=True, limit=5)), keys(await s.keyed())
-
-    assert asyncio.run(main()) == (["b", "a"], ["a", "b", "c"])
 
 
 def test_the_same_key_and_state_again_is_the_one_that_is_there(writer, faulty, store):

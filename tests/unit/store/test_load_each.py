@@ -138,17 +138,6 @@ def test_a_removed_checkpoint_is_loaded_until_it_is_gone_for_good(store):
     assert next(each, "the end") == "the end"
 
 
-def test_the_async_twin_gives_the_same(store):
-    checkpoints, states = saved(store, 70)
-
-    async def main() -> None:
-        twin = holdfast.AsyncStore(FaultyBackend(store._backend))
-        assert [state async for state in twin.load_each(checkpoints)] == states
-        assert [state async for state in twin.load_each([])] == []
-
-    asyncio.run(main())
-
-
 def test_the_async_twin_passes_over_nothing_when_a_page_is_cancelled(store):
     checkpoints, states = saved(store, 3)
 

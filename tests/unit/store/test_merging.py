@@ -6,7 +6,6 @@ import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-import anyio
 import pytest
 from tests.unit.store.journal import check_links, kinds_of
 
@@ -65,12 +64,6 @@ def test_a_merge_is_younger_than_both_of_its_parents(session, risky):
     theirs = risky.save({"a": 1, "b": 3}, created_at=datetime(2099, 1, 1, tzinfo=UTC))
     made = session.merge("risky", resolve="ours").checkpoint
     assert made.created_at > theirs.created_at
-
-
-def test_the_session_goes_on_from_the_merge(session, risky):
-    made = session.merge("risky").checkpoint
-    assert session.seen == made.id
-    assert session.save({"next": 1}).parents == (made.id,)
 
 
 def test_undo_takes_a_merge_back_and_redo_brings_it_again(session, store, risky):
@@ -404,16 +397,6 @@ def test_objects_are_merged_by_their_fields_known_or_not(session, store, backend
     unaware = holdfast.Store(backend, clock=clock).session("s")
     assert unaware.merge("risky").checkpoint is not None
     assert store.session("s").load() == {"plan": Plan("draw", ["a", "b"])}
-
-
-def test_awaited_it_is_the_same(store, session, risky):
-    async def main() -> holdfast.MergeReport:
-        return await holdfast.AsyncSession(session).merge("risky", resolve=lambda c: c.ours, tags=["t"])
-
-    report = anyio.run(main)
-    assert report.checkpoint is not None
-    assert report.checkpoint.tags == ("t",)
-    assert session.load()["b"] == 2
 
 
 def test_the_report_is_plain_data(session, risky):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -177,22 +176,6 @@ def test_two_that_prune_at_once_agree(ten, store, monkeypatch):
     ten.undo()
     ten.undo()
     assert len(seqs(ten)) == 10
-
-
-def test_async_prunes_and_tells_the_same(tmp_path):
-    async def main():
-        async with holdfast.aopen(tmp_path / "a.db", durability="process") as store:
-            session = store.session("s")
-            for n in range(5):
-                await session.save({"n": n})
-            planned = await session.prune(Keep(last=2), dry_run=True, only=True)
-            done = await session.prune(Keep(last=2), only=True)
-            assert planned.replace(dry_run=False) == done
-            assert [each.seq for each in await session.log()] == [5, 4]
-            await session.undo()
-            return len(await session.log())
-
-    assert anyio.run(main) == 5
 
 
 @given(

@@ -41,12 +41,6 @@ def test_restoring_puts_an_old_state_at_the_tip_and_keeps_what_was_there(session
     assert entry.seq == 2
 
 
-def test_restoring_the_tip_is_a_checkpoint_too(session):
-    tip = session.save({"n": 0})
-    made = session.restore("@")
-    assert (made.seq, made.root) == (2, tip.root)
-
-
 def test_a_clock_that_went_back_does_not_put_a_restore_before_its_parent(session, clock):
     session.save({})
     tip = session.save({})
@@ -75,16 +69,6 @@ def test_a_session_goes_on_from_what_it_restored(session, store):
         session.save({"n": 4})
 
 
-def test_another_writer_notices_a_restore(session, store):
-    first = session.save({"n": 0})
-    session.save({"n": 1})
-    other = store.session("s")
-    other.load()
-    session.restore(first)
-    with pytest.raises(ConflictError):
-        other.save({"n": 2})
-
-
 def test_a_checkpoint_of_another_session_is_refused_by_name(session, store):
     session.save({"n": 0})
     theirs = store.session("t").save({"n": 1})
@@ -93,22 +77,6 @@ def test_a_checkpoint_of_another_session_is_refused_by_name(session, store):
             session.restore(ref)
         assert "store.session('t')" in caught.value.hint
     assert session.log()[0].seq == 1
-
-
-@pytest.mark.parametrize("ref", ["#9", "@~5", "nowhere", "tag:none", "0123abcd"])
-def test_what_names_nothing_restores_nothing(session, store, ref):
-    session.save({})
-    with pytest.raises(NotFoundError):
-        session.restore(ref)
-    assert kinds_of(store) == []
-
-
-def test_what_was_deleted_cannot_be_restored(session):
-    first = session.save({"n": 0})
-    session.save({"n": 1})
-    session.delete(first)
-    with pytest.raises(NotFoundError):
-        session.restore(first)
 
 
 def test_a_branch_that_is_gone_cannot_be_restored_onto(session, store):

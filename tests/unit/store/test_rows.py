@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 
-import anyio
 import pytest
 
 import holdfast
@@ -142,23 +141,6 @@ def test_a_repaired_store_keeps_its_rows(tmp_path):
     with holdfast.open(path, damaged=True) as store:
         store.repair()
         assert store.rows(STEPS).find() == rows
-
-
-def test_async_twins(tmp_path):
-    async def work():
-        async with holdfast.aopen(tmp_path / "s.db") as store:
-            s = store.session("work")
-            await s.save({"n": 1}, rows=begun())
-            await s.write([done()])
-            doc = await s.document()
-            await doc.save(rows=begun("s2"))
-            await store.write([STEPS.upsert({"run": "r1", "step": "s2", "status": "done", "cost": 1})])
-            assert await store.rows(STEPS).count(status="done") == 2
-            row = await store.rows(STEPS).get("r1", "s2")
-            assert row == {"run": "r1", "step": "s2", "status": "done", "cost": 1.0}
-            assert [row["step"] for row in await store.rows(STEPS).find(order_by="step")] == ["s1", "s2"]
-
-    anyio.run(work)
 
 
 @pytest.mark.parametrize(

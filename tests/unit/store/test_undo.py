@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 from tests.unit.store.journal import check_links, current_of, kinds_of
 
@@ -110,28 +108,6 @@ def test_saves_are_not_undone(session, store):
     assert [each.id for each in store.sessions()] == ["s"]
 
 
-def test_sessions_have_logs_of_their_own(session, store):
-    session.save({})
-    session.tag("@", "a")
-    copy = session.fork("@", session="t")
-    assert session.undo().kind == "tag"
-    assert copy.undo().kind == "fork"
-    assert copy.branches() == []
-    with pytest.raises(NotFoundError):
-        copy.undo()
-
-
-def test_a_new_operation_ends_redo(session):
-    session.save({})
-    session.tag("@", "a")
-    session.undo()
-    session.tag("@", "b")
-    with pytest.raises(NotFoundError) as caught:
-        session.redo()
-    assert caught.value.code is ErrorCode.NOTHING_TO_REDO
-    assert session.checkpoint().tags == ("b",)
-
-
 def test_a_save_does_not_end_undo_or_redo_of_what_it_does_not_touch(session):
     session.save({"n": 0})
     session.tag("#1", "a")
@@ -178,18 +154,6 @@ def test_what_was_deleted_comes_back_even_if_the_branch_went_on_without_it(sessi
     check_links(store)
 
 
-def test_what_was_cleared_comes_back_beside_a_new_beginning(session, store):
-    session.save({"n": 0})
-    session.fork("@", "idea")
-    session.clear()
-    new = session.save({"n": 1})
-    session.undo()
-    assert {each.name: each.head.seq for each in session.branches()} == {"idea": 2, "main": 3}
-    assert session.checkpoint() == new
-    assert session.load("#1") == {"n": 0}
-    check_links(store)
-
-
 def test_a_checkpoint_that_was_saved_onto_a_deleted_one_follows_it_again(session, store):
     first, second = session.save({"n": 0}), session.save({"n": 1})
     other = store.session("s")
@@ -203,21 +167,6 @@ def test_a_checkpoint_that_was_saved_onto_a_deleted_one_follows_it_again(session
     session.redo()
     assert (session.checkpoint(child).prev, session.checkpoint(child).skipped) == (first.id, 1)
     check_links(store)
-
-
-def test_deletions_undone_in_turn_lead_through_what_is_still_deleted(session, store):
-    cps = [session.save({"n": n}) for n in range(5)]
-    session.delete(cps[1])
-    session.delete(cps[2])
-    session.delete(cps[3])
-    assert (session.checkpoint().prev, session.checkpoint().skipped) == (cps[0].id, 3)
-    session.undo()
-    session.undo()
-    assert [cp.seq for cp in session.log()] == [5, 4, 3, 1]
-    assert (session.checkpoint("#3").prev, session.checkpoint("#3").skipped) == (cps[0].id, 1)
-    check_links(store)
-    session.undo()
-    assert [cp.seq for cp in session.log()] == [5, 4, 3, 2, 1]
 
 
 def test_a_session_on_a_branch_that_undo_removed_does_not_begin_a_new_line_unasked(session):
@@ -296,29 +245,3 @@ def test_a_session_that_does_not_exist_has_no_operations(store):
     assert store.session("nobody").operations() == []
     with pytest.raises(holdfast.InvalidInputError):
         store.session("nobody").operations(limit=0)
-
-
-def test_the_async_session_goes_there_and_back(tmp_path):
-    async def main():
-        async with holdfast.aopen(tmp_path / "a.db", durability="process") as store:
-            s = store.session("x")
-            await s.save({"n": 0})
-            await s.save({"n": 1})
-            idea = await s.fork("#1", "idea")
-            assert (idea.branch, await idea.load()) == ("idea", {"n": 0})
-            assert (await s.restore("#1")).seq == 4
-            assert (await s.undo()).kind == "restore"
-            assert (await s.redo()).kind == "restore"
-            assert (await s.pin("@")).pinned
-            assert not (await s.unpin("@")).pinned
-            assert (await s.switch("idea", remember=True)).seq == 3
-            assert (await s.rename_branch("idea", "plan")).name == "plan"
-            assert s.branch == "plan"
-            assert [each.name for each in await s.branches()] == ["main", "plan"]
-            assert (await s.delete_branch("plan", force=True)).seq == 3
-            await s.switch("main")
-            assert await s.clear() == 4
-            assert (await s.undo()).kind == "clear"
-            assert (await s.operations(limit=1))[0].summary == "undo of clear 4 checkpoints"
-
-    asyncio.run(main())

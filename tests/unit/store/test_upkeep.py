@@ -231,19 +231,6 @@ def test_a_fork_of_the_process_goes_on_on_both_sides(tmp_path, monkeypatch):
         assert len(store.find(session="child")) == 2
 
 
-def test_an_async_session_keeps_to_it_as_well(tmp_path):
-    import anyio
-
-    async def main():
-        async with holdfast.aopen(tmp_path / "store", durability="process") as store:
-            session = store.session("s", keep=Keep(at_most=3))
-            for n in range(8):
-                await session.save({"n": n}, step=n)
-            return [each.step for each in await session.log()]
-
-    assert anyio.run(main) == [7, 6, 5]
-
-
 def test_a_policy_that_is_none_is_refused_at_once(store):
     with pytest.raises(holdfast.InvalidInputError, match="a policy must be a Keep, not dict"):
         store.session("s", keep={"at_most": 3})
