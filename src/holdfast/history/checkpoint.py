@@ -102,6 +102,12 @@ def new_row(
     return CheckpointRow(checkpoint_id(row), *row[1:])
 
 
+def carried_on(row: CheckpointRow) -> dict[str, Any]:
+    """What a fork, restore or merge takes over of what the agent said about its progress."""
+    names = ("status", "step", "tokens", "cost_usd", "duration_ms")
+    return {name: getattr(row, name) for name in names} | {"key": None}
+
+
 class Checkpoint:
     """An immutable record of one moment of a session. Load its state with `session.load(checkpoint)`."""
 

@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from holdfast.errors import ConflictError, ErrorCode, NotFoundError
 from holdfast.history import jsontext
-from holdfast.history.checkpoint import Checkpoint, new_row
+from holdfast.history.checkpoint import Checkpoint, carried_on, new_row
 from holdfast.history.merge_base import MergeBase, find_merge_base
 from holdfast.history.names import check_tags
 from holdfast.history.oplog import FROM_SESSION
@@ -206,15 +206,10 @@ def _row(place: Place, sides: _Sides, written: _Written, wanted: Wanted, now: in
         at=now,
         app_version=place.app_version,
         trigger="merge",
-        status=ours.status,
-        step=ours.step,
         message=wanted.message,
         metadata=jsontext.dump(said),
-        tokens=ours.tokens,
-        cost_usd=ours.cost_usd,
-        duration_ms=ours.duration_ms,
-        key=None,
         tags=wanted.tags,
+        **carried_on(ours),
     )
 
 

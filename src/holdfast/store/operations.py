@@ -21,7 +21,7 @@ from holdfast.errors import (
     InvalidInputError,
 )
 from holdfast.history import jsontext
-from holdfast.history.checkpoint import Checkpoint, moment, new_row
+from holdfast.history.checkpoint import Checkpoint, carried_on, moment, new_row
 from holdfast.history.names import check_branch, check_session
 from holdfast.history.oplog import edit, operation, recorded
 from holdfast.history.refs import ancestors, get_head, missing_head, row_of
@@ -193,16 +193,29 @@ def set_pin(place: Place, ref: str | Checkpoint, *, pinned: bool) -> Checkpoint:
     return _change_row(place, ref, "pin", lambda row: edit(row, pinned=pinned))
 
 
+def finder(place: Place, ref: str | Checkpoint) -> Callable[[Reader, SessionRow], CheckpointRow]:
+    """A function that finds what a ref names, and the same checkpoint in every further round.
+
+    "@" may name another one by then; the first one was meant.
+    """
+    meant = ref
+
+    def find(reader: Reader, session: SessionRow) -> CheckpointRow:
+        nonlocal meant
+        row = place.find(reader, meant)
+        meant = Checkpoint(row, session)
+        return row
+
+    return find
+
+
 def _change_row(
     place: Place, ref: str | Checkpoint, kind: str, change: Callable[[CheckpointRow], Edit]
 ) -> Checkpoint:
-    meant = ref
+    find = finder(place, ref)
 
     def work(reader: Reader, session: SessionRow, _now: int) -> tuple[OperationPlan | None, CheckpointRow]:
-        nonlocal meant
-        row = place.find(reader, meant)
-        # "@" may name another checkpoint in the next round; the one that was meant is this.
-        meant = Checkpoint(row, session)
+        row = find(reader, session)
         new = change(row)
         if new == edit(row):
             return None, row
@@ -268,13 +281,10 @@ def fork(
     if name is not None:
         check_branch(name)
     target = place if session in (None, place.claim.session) else _elsewhere(place, session)
-    meant = ref
+    find = finder(place, ref)
 
     def work(reader: Reader, owner: SessionRow, now: int) -> tuple[OperationPlan, None]:
-        nonlocal meant
-        source = place.find(reader, meant)
-        # "@" may name another checkpoint in the next round; the one that was meant is this.
-        meant = Checkpoint(source, owner)
+        source = find(reader, owner)
         taken = [each.name for each in reader.branches(target.claim.session)]
         at_home = target.claim.session == source.session
         branch = name or (free_branch(place.branch, taken) if at_home else "main")
@@ -299,12 +309,10 @@ def fork(
 
 def restore(place: Place, ref: str | Checkpoint, expected: Expectation) -> Checkpoint:
     """Put the state of `ref` at the tip of the branch in use, as a new checkpoint."""
-    meant = ref
+    find = finder(place, ref)
 
     def work(reader: Reader, owner: SessionRow, now: int) -> tuple[OperationPlan, None]:
-        nonlocal meant
-        source = place.find(reader, meant)
-        meant = Checkpoint(source, owner)
+        source = find(reader, owner)
         head = get_head(reader, owner.id, place.branch)
         check_expected(reader, expected, head)
         said = source.message if source.edited_message is None else source.edited_message
@@ -452,14 +460,9 @@ def _copied(
         at=now,
         app_version=place.app_version,
         trigger=trigger,
-        status=source.status,
-        step=source.step,
         message=message,
         metadata=metadata,
-        tokens=source.tokens,
-        cost_usd=source.cost_usd,
-        duration_ms=source.duration_ms,
-        key=None,
+        **carried_on(source),
     )
 
 
@@ -490,13 +493,10 @@ def _info(branch: BranchRow, head: CheckpointRow, session: SessionRow, *, curren
 
 def delete(place: Place, ref: str | Checkpoint, *, force: bool) -> tuple[CheckpointRow, SessionRow]:
     """Hide a checkpoint; the row as it was left, and its session."""
-    meant = ref
+    find = finder(place, ref)
 
     def work(reader: Reader, session: SessionRow, _now: int) -> tuple[OperationPlan, CheckpointRow]:
-        nonlocal meant
-        row = place.find(reader, meant)
-        # "@" may name another checkpoint in the next round; the one that was meant is this.
-        meant = Checkpoint(row, session)
+        row = find(reader, session)
         change = plan_removal(reader, session, row, force=force)
         new = next(new for _, new in change.edits if new.id == row.id)
         return OperationPlan("delete", edits=change.edits, moves=change.moves), row._replace(**new._asdict())
