@@ -10,7 +10,6 @@ few sets. A `_Plan` has what follows from one of them.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from operator import itemgetter
 from typing import Any, Final
@@ -30,13 +29,6 @@ _MOST_PLANS: Final = 200
 
 _FACTORIES: Final = (dict, list)
 
-_ATTRIBUTES: Final = (
-    "__dict__",
-    "__pydantic_fields_set__",
-    "__pydantic_extra__",
-    "__pydantic_private__",
-)
-
 _set = object.__setattr__
 
 
@@ -48,12 +40,10 @@ def suits(cls: type[Any]) -> bool:
 class _Plan:
     """What follows from which fields of an instance were set."""
 
-    __slots__ = ("chosen", "defaults", "get", "kinds", "names", "number", "rest")
+    __slots__ = ("chosen", "defaults", "get", "kinds", "names", "rest")
 
     def __init__(self, chosen: frozenset[str], fields: Iterable[str], defaults: dict[str, Any]) -> None:
         self.chosen = chosen
-        self.number = int.from_bytes(os.urandom(8), "big")
-        """Stands for the class and what was set. Nobody knows it, so that no list in a state begins with it."""
         others = [name for name in fields if name not in chosen and name in defaults]
         self.names = [name for name in fields if name not in others]
         self.get = _getter(self.names)
@@ -61,41 +51,6 @@ class _Plan:
         self.defaults = tuple([defaults[name] for name in others])
         # No instance has kinds of None: where a field has neither been set nor has a default, the long way is taken.
         self.kinds = [type(default) for default in self.defaults] if chosen.issuperset(self.names) else None
-
-
-class _Together:
-    """Many messages at a time, of any classes: which fields were set is compared, and the rest is seen as it is."""
-
-    __slots__ = ("_known",)
-
-    def __init__(self) -> None:
-        self._known: dict[frozenset[str], frozenset[str]] = {}
-
-    def marks(self, objects: list[Any]) -> list[Any]:
-        """Which fields of each were set."""
-        return [each.__pydantic_fields_set__ for each in objects]
-
-    def remembered(self, marks: list[Any]) -> list[Any]:
-        """The same, for good."""
-        return list(map(self._shared, marks))
-
-    def _shared(self, chosen: set[str]) -> frozenset[str]:
-        """The same one for all messages in which the same fields were set."""
-        frozen = frozenset(chosen)
-        if len(self._known) >= _MOST_PLANS:
-            return self._known.get(frozen, frozen)
-        return self._known.setdefault(frozen, frozen)
-
-    def seen(self, objects: list[Any]) -> list[Any]:
-        """All else that is in them."""
-        return [
-            [each.__dict__ for each in objects],
-            [each.__pydantic_extra__ for each in objects],
-            [each.__pydantic_private__ for each in objects],
-        ]
-
-
-_TOGETHER: Final = _Together()
 
 
 class MessageShape:
@@ -111,7 +66,6 @@ class MessageShape:
         "_made",
         "_names",
         "_plans",
-        "layout",
     )
 
     def __init__(self, cls: type[Any]) -> None:
@@ -133,13 +87,6 @@ class MessageShape:
         self._plans: dict[frozenset[str], _Plan] = {}
         self._made: dict[tuple[Any, ...], tuple[dict[str, Any], list[tuple[str, Callable[[], Any]]]]] = {}
         self._last = self._plan(frozenset(("content",)))
-        self.layout = _layout_of(cls)
-        """What an object that `make` has made consists of, or None; see `Shape`."""
-
-    @property
-    def together(self) -> _Together:
-        """How a list of messages is looked at; see `Shape`."""
-        return _TOGETHER
 
     def take(self, value: Any) -> tuple[Any, Any]:
         """The fields by name."""
@@ -157,13 +104,6 @@ class MessageShape:
                 # It lacks a field and has something else in its place.
                 pass
         return self._take_all(value, contents)
-
-    def glance(self, value: Any) -> list[Any]:
-        """What tells it from any other, as it is."""
-        plan = self._last
-        if value.__pydantic_fields_set__ != plan.chosen:
-            plan = self._last = self._plan(frozenset(value.__pydantic_fields_set__))
-        return [plan.number, value.__dict__, value.__pydantic_extra__, value.__pydantic_private__]
 
     def _take_all(self, value: Any, contents: dict[str, Any]) -> tuple[Any, Any]:
         """The same for an instance that has more to it: extra fields, or values that nobody set."""
@@ -240,21 +180,6 @@ class MessageShape:
             if len(self._plans) < _MOST_PLANS:
                 self._plans[chosen] = plan
         return plan
-
-
-def _layout_of(cls: type[Any]) -> Callable[[Any], list[tuple[Callable[..., Any], Any]]] | None:
-    """All attributes that an instance has, each with what sets it: a pydantic model has no others."""
-    places = [(getattr(_descriptor(cls, name), "__set__", None), name) for name in _ATTRIBUTES]
-    setters = [(put, name) for put, name in places if put is not None]
-    if len(setters) != len(_ATTRIBUTES):
-        # A version of pydantic that keeps them elsewhere.
-        return None
-    return lambda value: [(put, getattr(value, name)) for put, name in setters]
-
-
-def _descriptor(cls: type[Any], name: str) -> Any:
-    # Not of any other class: only the one that declares an attribute has the descriptor that sets it.
-    return next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
 
 
 def _getter(names: list[str]) -> Callable[[dict[str, Any]], tuple[Any, ...]]:

@@ -31,15 +31,6 @@ class Shape(Protocol):
         """The object that data and extra were taken from."""
         ...
 
-    # A shape may have `glance` too: a list of values that tells any two objects apart whose data or extra differ, and
-    # an object from every value that is none. It is never stored. It is worth having where `take` costs more: a large
-    # state that is saved again is compared by it (`bulk.BulkPacker.look`). And `together`, which several classes may
-    # share: the same for a list of objects at once (`memo.Together`).
-    #
-    # And `layout`: what makes an object that `make` has made, given an empty one of its class (`object.__new__`), as
-    # pairs of a function and what to call it with after the object. Where many states with the same objects are
-    # loaded, they are made again by it, with copies of all that can change (`molds.Mold`).
-
 
 class Taken:
     """What `Shape.take` gave, for an `upgrade` that makes the object itself and hands on all of it."""

@@ -47,7 +47,7 @@ class RegisteredType:
     """A class, the name and version its objects are stored under, and how they come apart."""
 
     # Not a dataclass: every program that loads a state pays for making one.
-    __slots__ = ("cls", "glance", "name", "shape", "upgrade", "version")
+    __slots__ = ("cls", "name", "shape", "upgrade", "version")
 
     def __init__(self, cls: type, name: str, version: int, upgrade: Upgrade | None, shape: Shape) -> None:
         self.cls = cls
@@ -55,7 +55,6 @@ class RegisteredType:
         self.version = version
         self.upgrade = upgrade
         self.shape = shape
-        self.glance: Callable[[Any], Any] | None = getattr(shape, "glance", None)
 
 
 class TypeRegistry:

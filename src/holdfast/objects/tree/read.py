@@ -96,10 +96,6 @@ class _Ref(Record):
 
 _Piece = bytes | memoryview | _Ref
 
-Put = Callable[[int, bytes | memoryview], object]
-"""What takes the parts of a value as they come, each with its place in it."""
-
-
 _Gap = tuple[int, int, _Ref]
 """Where a part that has not been fetched goes, how many were opened on the way to it, and the part."""
 
@@ -144,21 +140,13 @@ def join_node(node: Node, read: Read) -> bytes:
 
 
 def node_pieces(node: Node, read: Read) -> list[bytes | memoryview]:
-    """The same in pieces, from left to right."""
-    placed: list[tuple[int, bytes | memoryview]] = []
-    place_node(node, read, lambda at, piece: placed.append((at, piece)))
-    placed.sort(key=itemgetter(0))
-    return [piece for _, piece in placed]
-
-
-def place_node(node: Node, read: Read, put: Put) -> None:
-    """Hand over the encoded bytes of the value that a node stands for, in parts and in any order.
+    """The same in pieces, from left to right.
 
     Raises:
         IntegrityError: A chunk is missing or damaged.
         MalformedNodeError: The parts do not fit together.
     """
-    _Placing(node, read, put).run()
+    return _Placing(node, read).pieces()
 
 
 def not_a_state(root: ChunkHash, error: Exception) -> StateError:
@@ -207,16 +195,16 @@ def _part_pieces(parts: Parts, depth: int) -> list[_Piece]:
 class _Placing:
     """Puts the parts of one value where they belong."""
 
-    def __init__(self, node: Node, read: Read, put: Put) -> None:
+    def __init__(self, node: Node, read: Read) -> None:
         self._read = read
-        self._put = put
+        self._placed: list[tuple[int, bytes | memoryview]] = []
         self._nodes: _Gaps = {}
         self._leaves: _Gaps = {}
         self._size = node.size
         self._parts = 0
         self._place(_parts_of(node), 0, 0)
 
-    def run(self) -> None:
+    def pieces(self) -> list[bytes | memoryview]:
         """Fetch until nothing is left to fetch."""
         asked: deque[tuple[_Gaps, Mapping[ChunkHash, bytes]]] = deque()
         while self._nodes or self._leaves or asked:
@@ -224,6 +212,8 @@ class _Placing:
                 gaps = _some(self._nodes or self._leaves)
                 asked.append((gaps, self._read(list(gaps))))
             self._fill(*asked.popleft())
+        self._placed.sort(key=itemgetter(0))
+        return [piece for _, piece in self._placed]
 
     def _fill(self, gaps: _Gaps, found: Mapping[ChunkHash, bytes]) -> None:
         """Put chunks where they belong, in the order in which they come."""
@@ -234,7 +224,7 @@ class _Placing:
             for at, steps, ref in gaps.pop(name):
                 if not ref.level and len(chunk) == 1 + ref.entry.size and chunk[0] == nodes.LEAF:
                     # Nearly all of them are this.
-                    self._put(at, memoryview(chunk)[1:])
+                    self._placed.append((at, memoryview(chunk)[1:]))
                 else:
                     self._place(_opened(ref, chunk), at, steps)
         for name in gaps:
@@ -254,7 +244,7 @@ class _Placing:
                 gaps.setdefault(piece.entry.hash, []).append((at, steps + 1, piece))
                 at += piece.entry.size
             else:
-                self._put(at, piece)
+                self._placed.append((at, piece))
                 at += len(piece)
 
 
