@@ -54,12 +54,3 @@ def test_what_differs_in_anything_is_not_identical(one, other):
 def test_two_nans_of_the_same_bits_are_identical_alone_and_in_sets():
     assert identical(nan(0x7FF8000000000005), nan(0x7FF8000000000005))
     assert identical({nan(0x7FF8000000000005), 1}, {1, nan(0x7FF8000000000005)})
-
-
-def test_depth_does_not_matter():
-    one: Any = 1
-    other: Any = 1
-    for _ in range(50_000):
-        one, other = [one], [other]
-    assert identical(one, other)
-    assert not identical(one, [other])

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from blake3 import blake3
 from hypothesis import given
-from tests.unit.objects.samples import TYPES, Step, records
-from tests.values import identical, values
+from tests.unit.objects.samples import TYPES, Step
+from tests.values import values
 
 from holdfast import ErrorCode, IntegrityError, InvalidInputError, UnsupportedError
 from holdfast.objects.hashing import hash_chunk
@@ -30,12 +30,6 @@ class Shelf:
 
     def read(self, hashes: Any) -> dict[ChunkHash, bytes]:
         return {name: self.chunks[name] for name in hashes if name in self.chunks}
-
-
-@given(values(records=records()))
-def test_a_state_comes_back_identical(value):
-    encoded = encode_state(value, TYPES)
-    assert identical(decode_state(encoded.root, Shelf(encoded).read, TYPES), value)
 
 
 def test_a_chunk_is_named_by_the_hash_of_its_bytes():

@@ -17,7 +17,6 @@ from holdfast.objects.tree.boundaries import FORMAT_0
 from holdfast.objects.tree.state import decode_state, encode_state
 
 RUN = FORMAT_0.leaf_scale
-LIMIT = FORMAT_0.item_limit
 
 
 def message(random: Random, number: int) -> dict[str, Any]:
@@ -96,17 +95,6 @@ def test_an_edit_in_the_middle_costs_the_run_it_lies_in(large):
     large.check(encoding, read=False)
 
 
-def test_a_list_that_is_filled_item_by_item_ends_with_the_same_tree():
-    saved = Saved({"log": []})
-    random = Random(3)
-    for number in range(1_500):
-        saved.document["log"].append(message(random, number))
-        encoding = saved.save()
-        if number % 250 == 0:
-            saved.check(encoding)
-    saved.check(encoding)
-
-
 def test_a_value_that_cannot_be_tracked_is_saved_when_it_changed_and_only_then():
     saved = Saved({"sets": [{number} for number in range(10_000)], "plain": ["x" * 50] * 5_000})
     assert saved.save().state.chunks == ()
@@ -116,29 +104,6 @@ def test_a_value_that_cannot_be_tracked_is_saved_when_it_changed_and_only_then()
     assert 1 <= len(encoding.state.chunks) <= 8
     assert saved.tree.changes() == []
     saved.check(encoding)
-
-
-def test_a_dict_that_gets_an_odd_key_and_loses_it_is_cut_anew_both_times():
-    saved = Saved({"d": {f"k{number}": ["x" * 200] * 100 for number in range(20)}})
-    for change in (
-        lambda d: d.__setitem__(1, 2),
-        lambda d: d["k3"].append("y"),
-        lambda d: d.pop(1),
-        lambda d: d["k4"].append("z"),
-    ):
-        change(saved.document["d"])
-        saved.check(saved.save())
-
-
-def test_a_value_that_grows_into_a_node_and_shrinks_again():
-    saved = Saved({"a": {"list": ["x"]}, "b": ["y" * 1000] * 40})
-    for text in ("x" * (LIMIT - 10), "x" * LIMIT, "x" * 3 * LIMIT, "x"):
-        saved.document["a"]["list"].append(text)
-        saved.check(saved.save())
-    saved.document["a"]["list"].clear()
-    saved.check(saved.save())
-    del saved.document["b"][3:]
-    saved.check(saved.save())
 
 
 def test_a_save_that_failed_is_made_up_for_by_the_next():
