@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.backends.memory import MemoryBackend
-from holdfast.testing.conformance import BackendConformance
+from holdfast.testing.kit import BackendConformance
 
 
 class TestMemoryBackend(BackendConformance):

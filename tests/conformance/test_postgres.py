@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from holdfast.backends.postgres import PostgresBackend
-from holdfast.testing.conformance import BackendConformance
+from holdfast.testing.kit import BackendConformance
 
 
 class TestPostgres(BackendConformance):

@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.backends.sqlite import SqliteBackend
 from holdfast.backends.sqlite.connection import Durability
-from holdfast.testing.conformance import BackendConformance
+from holdfast.testing.kit import BackendConformance
 
 
 class SqliteConformance(BackendConformance):

@@ -22,9 +22,8 @@ from holdfast.backends.chunk_codec import prepare
 from holdfast.backends.postgres import PostgresBackend
 from holdfast.backends.postgres import commit as commits
 from holdfast.errors import IntegrityError
-from holdfast.testing.conformance.chains import mark_parts, saved_as_parts, versions
-from holdfast.testing.conformance.collecting import mark_roots, sweep_all, with_garbage
-from holdfast.testing.conformance.contract import commit_all
+from holdfast.testing.kit.contract import commit_all
+from holdfast.testing.kit.gc import mark_parts, mark_roots, saved_as_parts, sweep_all, versions, with_garbage
 from holdfast.testing.rows import batch, chunk, removal, row, save, state_chunk
 
 PROCESSES, THREADS = 4, 2

@@ -10,7 +10,8 @@ from tests.requirements.folder_backend import FolderBackend
 import holdfast
 from holdfast.errors import ConflictError
 from holdfast.storage.ports import Backend
-from holdfast.testing.conformance import BackendConformance
+from holdfast.testing.kit import BackendConformance
+from holdfast.testing.kit.commit import REFUSED
 
 
 class TestFolderBackend(BackendConformance):
@@ -60,6 +61,7 @@ def test_the_kit_finds_what_is_wrong_with_a_backend(tmp_path):
             return super().commit(batch._replace(moves=moves))
 
     kit = BackendConformance()
-    kit.test_a_branch_that_moved_on_is_not_moved_back(FolderBackend(tmp_path / "sound"))
+    bad, code = REFUSED["a branch that moved on"]
+    kit.test_what_does_not_hold_is_refused(FolderBackend(tmp_path / "sound"), bad, code)
     with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
-        kit.test_a_branch_that_moved_on_is_not_moved_back(Forgetful(tmp_path / "forgetful"))
+        kit.test_what_does_not_hold_is_refused(Forgetful(tmp_path / "forgetful"), bad, code)

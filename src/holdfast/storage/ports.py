@@ -3,7 +3,7 @@
 All writing is `commit`, or `adopt` for rows that another store made; leases, which say who may write, are beside it.
 All reading goes through a `Reader`, which sees the store as it was when it was opened: what a load reads fits together,
 whoever writes meanwhile. Sentences in these docstrings are the contract, and each has a test in
-`holdfast.testing.conformance`.
+`holdfast.testing.kit`.
 """
 
 from __future__ import annotations

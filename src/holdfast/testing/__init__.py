@@ -1,6 +1,6 @@
 """For people who write a backend, or test what stands on one.
 
-    holdfast.testing.conformance   BackendConformance: one test per sentence of the contract (needs pytest)
+    holdfast.testing.kit   BackendConformance: one test per sentence of the contract (needs pytest)
     holdfast.testing.rows          rows and batches for such tests, in one line each
     tests.model.store         ModelStore: the slow, obvious store that the real one is compared with
     holdfast.testing.faults        FaultyBackend: a backend that fails where a plan says so

@@ -13,7 +13,7 @@ from tests.unit.backends.test_postgres_read import until_nobody_is_at_work  # no
 
 from holdfast.backends.postgres import PostgresBackend  # noqa: E402
 from holdfast.storage.records import Chunk, Query  # noqa: E402
-from holdfast.testing.conformance.inspecting import filled  # noqa: E402
+from holdfast.testing.kit.repair import filled  # noqa: E402
 from holdfast.testing.rows import batch, chunk, contents, row, state_chunk  # noqa: E402
 
 Run = Callable[..., list[tuple[Any, ...]]]

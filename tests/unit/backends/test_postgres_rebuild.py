@@ -14,7 +14,7 @@ from holdfast.backends.postgres import PostgresBackend  # noqa: E402
 from holdfast.storage.inspection import Rebuilt  # noqa: E402
 from holdfast.storage.ports import Inspection  # noqa: E402
 from holdfast.storage.records import Query  # noqa: E402
-from holdfast.testing.conformance.inspecting import everything, filled  # noqa: E402
+from holdfast.testing.kit.repair import everything, filled  # noqa: E402
 from holdfast.testing.rows import checkpoint_id, contents, save  # noqa: E402
 
 Run = Callable[..., list[tuple[Any, ...]]]

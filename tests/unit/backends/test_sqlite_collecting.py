@@ -13,8 +13,7 @@ from holdfast.backends import lease_rules
 from holdfast.backends.sqlite import gc
 from holdfast.errors import BackendError, ConflictError, ErrorCode, IntegrityError
 from holdfast.storage.leases import Holder
-from holdfast.testing.conformance.chains import saved, saved_as_parts, versions
-from holdfast.testing.conformance.collecting import collect, sweep_all, there
+from holdfast.testing.kit.gc import collect, saved, saved_as_parts, sweep_all, there, versions
 from holdfast.testing.rows import batch, contents, removal, row, save
 
 

@@ -10,8 +10,7 @@ from holdfast.errors import ConflictError, ErrorCode, UnsupportedError
 from holdfast.storage.leases import Holder
 from holdfast.storage.ports import Backend
 from holdfast.storage.tables import Row, RowQuery, Table
-from holdfast.testing.conformance.contract import Contract
-from holdfast.testing.conformance.views import elsewhere
+from holdfast.testing.kit.contract import Contract, elsewhere
 from holdfast.testing.rows import save
 
 RUNS = Table(
@@ -44,7 +43,7 @@ def rows_of(backend: Backend, table: Table, **query: object) -> list[Row]:
         return list(reader.find_rows(table, RowQuery(**query)))  # type: ignore[arg-type]
 
 
-class RowContract(Contract):
+class ExtensionContract(Contract):
     """What `commit` and `write_rows` make of changes, and what `find_rows` tells of them."""
 
     def test_rows_come_out_as_they_went_in(self, backend: Backend) -> None:
