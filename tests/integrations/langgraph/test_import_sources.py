@@ -23,9 +23,8 @@ from tests.integrations.langgraph.import_sources import config, fill, made, put_
 import holdfast
 from holdfast.errors import ErrorCode
 from holdfast.integrations.langgraph import HoldfastSaver
-from holdfast.integrations.langgraph.import_saver import import_langgraph
+from holdfast.integrations.langgraph.import_saver import import_langgraph, open_source
 from holdfast.integrations.langgraph.safe_serde import SafeSerializer
-from holdfast.integrations.langgraph.saver_source import open_source
 
 SERDE = JsonPlusSerializer()
 
@@ -132,7 +131,7 @@ class TestBadSources:
     def test_a_locked_file(
         self, source: Path, store: holdfast.Store, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("holdfast.integrations.langgraph.saver_source.LOCK_SECONDS", 0.01)
+        monkeypatch.setattr("holdfast.integrations.langgraph.import_saver.LOCK_SECONDS", 0.01)
         put_row(source, *checkpoint(id="1"))
         with closing(sqlite3.connect(source, isolation_level=None)) as connection:
             connection.execute("PRAGMA journal_mode = DELETE")
@@ -200,7 +199,7 @@ class TestPostgres:
             pytest.raises(holdfast.BackendError, match="read-only"),
             open_source(postgres_url, SafeSerializer(lambda _cls: False)) as opened,
         ):
-            opened._query("DELETE FROM checkpoints RETURNING 1")
+            opened.query("DELETE FROM checkpoints RETURNING 1")
 
     def test_one_moment_is_read_beside_a_running_writer(
         self, postgres_url: str, store: holdfast.Store
