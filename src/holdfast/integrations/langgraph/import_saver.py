@@ -437,7 +437,7 @@ def _sqlite(path: Path, serde: SafeSerializer) -> Iterator[Source]:
             path_column = "task_path" if "task_path" in writes else "''"
 
             def query(statement: str, *values: object) -> list[Any]:
-                return connection.execute(statement.replace("%s", "?"), values).fetchall()
+                return list(connection.execute(statement.replace("%s", "?"), values))
 
             yield Source(shown, saver, query, f"{path_column}, task_id, idx, channel FROM writes")
     except sqlite3.Error as error:
