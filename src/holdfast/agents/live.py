@@ -32,6 +32,7 @@ from typing import Any, ClassVar, Final, Protocol
 from holdfast import errors
 from holdfast.errors import BackendError, ErrorCode, HoldfastError, InvalidInputError, NotFoundError
 from holdfast.history.checkpoint import Checkpoint
+from holdfast.recording.resume import ResumeReport
 from holdfast.reports.report import Report
 from holdfast.storage.tables import RowChange, Table
 from holdfast.store import Store
@@ -56,8 +57,8 @@ class Reachable(Protocol):
     def save_now(self, message: str) -> Checkpoint:
         """Save now, with the trigger `manual`."""
 
-    def restore_now(self, ref: str) -> Mapping[str, str]:
-        """Take up the state of a checkpoint between two steps; return the parts that failed, and why."""
+    def restore_now(self, ref: str) -> ResumeReport:
+        """Take up the state of a checkpoint, between two steps."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +158,7 @@ def listening(store: Store, session: str, agent: Reachable, *, kind: str) -> Ite
         if server is not None:
             server.stop()
             with suppress(HoldfastError):
-                there = store.rows(LIVE).get((session,))
+                there = store.rows(LIVE).get(session)
                 if there is not None and there["socket"] == server.path:
                     _write(store, LIVE.delete((session,)))
 
@@ -194,22 +195,25 @@ class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
             shutil.rmtree(self._folder, ignore_errors=True)
             raise
         Path(self.path).chmod(0o600)
-        self._thread = threading.Thread(target=self.serve_forever, name="holdfast-live", daemon=True)
+        self._thread = threading.Thread(
+            target=self.serve_forever, args=(0.05,), name="holdfast-live", daemon=True
+        )
         self._thread.start()
 
     def answer(self, line: bytes) -> dict[str, Any]:
         """The answer to a request."""
-        asked: Any = None
+        number: Any = None
         try:
             asked = json.loads(line)
+            number = asked.get("id")
             result = self._carry_out(asked["method"], asked.get("params") or {})
         except HoldfastError as error:
-            return {"jsonrpc": "2.0", "id": asked["id"], "error": _record_of(error)}
+            return {"jsonrpc": "2.0", "id": number, "error": _record_of(error)}
         except Exception as error:  # the application's own code, which may raise anything
             LOG.exception("a request to the live agent failed")
             told = {"code": "internal", "message": f"{type(error).__name__}: {error}", "hint": "see its log"}
-            return {"jsonrpc": "2.0", "id": None, "error": told}
-        return {"jsonrpc": "2.0", "id": asked.get("id"), "result": result}
+            return {"jsonrpc": "2.0", "id": number, "error": told}
+        return {"jsonrpc": "2.0", "id": number, "result": result}
 
     def _carry_out(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         if method == "create":
@@ -226,7 +230,9 @@ class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
                 code=ErrorCode.NEEDS_CONFIRMATION,
                 hint="send it again with confirm set to true",
             )
-        return {"failed": dict(self._agent.restore_now(str(params["ref"])))}
+        report = self._agent.restore_now(str(params["ref"]))
+        failed = {name: each.message for name, each in report.sources.items() if each.outcome == "failed"}
+        return {"failed": failed}
 
     def stop(self) -> None:
         """Take no more requests, and remove the socket."""

@@ -41,7 +41,7 @@ def _method(each: Operation) -> dict[str, Any]:
             {"name": name, "required": name in schema["required"], "schema": one}
             for name, one in schema["properties"].items()
         ],
-        "result": {"name": "result", "schema": {"type": "object"}},
+        "result": {"name": "result", "schema": each.result_schema()},
         "x-scope": each.scope,
         "x-needs-confirmation": each.destroys,
     }
@@ -76,7 +76,10 @@ def _get(each: Operation) -> dict[str, Any]:
             }
         },
     }
-    answered = {"description": "The result", "content": {"application/json": {"schema": {"type": "object"}}}}
+    answered = {
+        "description": "The result",
+        "content": {"application/json": {"schema": each.result_schema()}},
+    }
     return {
         "operationId": each.name,
         "summary": each.summary,

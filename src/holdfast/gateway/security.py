@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any, ClassVar
 
 import anyio
@@ -70,12 +71,17 @@ class Tokens:
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             made = {scope: secrets.token_urlsafe(32) for scope in SCOPES}
-            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            # Beside it first: who starts at the same moment finds a whole file, or none.
+            with NamedTemporaryFile("w", dir=path.parent) as file:
                 json.dump(made, file, indent=2)
+                file.flush()
+                os.link(file.name, path)
             return cls(made)
         except FileExistsError:
             pass
-        found = json.loads(path.read_text()) if not path.stat().st_mode & 0o077 else {}
+        about = path.stat()
+        private = not about.st_mode & 0o077 and about.st_uid == os.getuid()
+        found = json.loads(path.read_text()) if private else {}
         if set(found) != set(SCOPES) or not all(
             isinstance(each, str) and len(each) >= 43 for each in found.values()
         ):

@@ -212,7 +212,7 @@ def _in_words(plan: Mapping[str, Any]) -> str:
     )
 
 
-def create_server(service: Service, scope: Scope = "admin") -> Server[Any]:
+def create_server(service: Service, scope: Scope = "write") -> Server[Any]:
     """Make the server of a store; `scope` is that of callers who bring no token."""
     tools = _Tools(service, scope)
     server: Server[Any] = Server(
@@ -239,7 +239,7 @@ def create_http_app(service: Service, hosts: frozenset[str]) -> ASGIApp:
     return create_server(service, "read").streamable_http_app(transport_security=security)
 
 
-def serve_stdio(service: Service, scope: Scope = "admin") -> None:
+def serve_stdio(service: Service, scope: Scope = "write") -> None:
     """Serve one client on stdin and stdout, until it leaves."""
     server = create_server(service, scope)
 

@@ -7,9 +7,8 @@ as they are.
 
 from __future__ import annotations
 
-import typing
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -88,10 +87,7 @@ class Tool:
         """The names of what comes back; all of it is data that somebody stored."""
         names: dict[str, Any] = {"trust": {"const": "untrusted"}}
         for each in self.operations:
-            kind = each.hints["return"]
-            kind = typing.get_origin(kind) or kind
-            if is_dataclass(kind):
-                names.update({one.name.removesuffix("_"): {} for one in fields(kind)})
+            names |= each.result_schema()["properties"]
         return {"type": "object", "properties": names, "required": ["trust"]}
 
     def chosen(self, given: Mapping[str, Any]) -> tuple[Operation, dict[str, Any]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
@@ -80,17 +80,17 @@ class Operation:
     @cached_property
     def parameters(self) -> type[msgspec.Struct]:
         """The parameters, as a struct that checks them."""
-        fields: list[Any] = []
+        found: list[Any] = []
         for name, parameter in list(inspect.signature(self.function).parameters.items())[1:]:
             if name == "dry_run":
                 continue
             hint = self.hints[name]
             empty = parameter.default is inspect.Parameter.empty
-            fields.append((name, hint) if empty else (name, hint, _default(parameter.default)))
+            found.append((name, hint) if empty else (name, hint, _default(parameter.default)))
         if self.destroys:
             about = "The token of the plan that a first call without it gave"
-            fields.append(("confirm", Annotated[str, Meta(max_length=100, description=about)] | None, None))
-        return msgspec.defstruct(self.name, fields, forbid_unknown_fields=True, kw_only=True)
+            found.append(("confirm", Annotated[str, Meta(max_length=100, description=about)] | None, None))
+        return msgspec.defstruct(self.name, found, forbid_unknown_fields=True, kw_only=True)
 
     def check(self, given: Any, *, loose: bool = False) -> dict[str, Any]:
         """The parameters as the function takes them.
@@ -111,13 +111,25 @@ class Operation:
             ) from error
         return {name: getattr(checked, name) for name in self.parameters.__struct_fields__}
 
+    def result_schema(self) -> dict[str, Any]:
+        """The JSON schema of the result: the names that it has at its top."""
+        kind = self.hints["return"]
+        kind = typing.get_origin(kind) or kind
+        names = [each.name.removesuffix("_") for each in fields(kind)] if is_dataclass(kind) else []
+        return {"type": "object", "properties": {name: {} for name in names}}
+
     def schema(self) -> dict[str, Any]:
         """The JSON schema of the parameters."""
         whole = msgspec.json.schema(self.parameters)
         (found,) = whole["$defs"].values()
-        fields = {name: _plain_schema(each) for name, each in found["properties"].items()}
+        properties = {name: _plain_schema(each) for name, each in found["properties"].items()}
         required = found.get("required", [])
-        return {"type": "object", "properties": fields, "required": required, "additionalProperties": False}
+        return {
+            "type": "object",
+            "properties": properties,
+            "required": required,
+            "additionalProperties": False,
+        }
 
 
 OPERATIONS: dict[str, Operation] = {}

@@ -17,7 +17,7 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from holdfast.agents.executor.action import Action
 from holdfast.agents.executor.approvals import Approvals
@@ -30,14 +30,16 @@ from holdfast.agents.executor.step import PlanStep, filled
 from holdfast.agents.executor.tables import EXECUTIONS
 from holdfast.agents.executor.task import Outcome, Task, failed, perform
 from holdfast.agents.journal import CUT_OFF, Journal, StepHandle
-from holdfast.errors import InvalidInputError
+from holdfast.errors import ErrorCode, HoldfastError, InvalidInputError, UnsupportedError
 
 if TYPE_CHECKING:
-    from holdfast import Document, EventBus, HeldLease, Store
+    from holdfast import Checkpoint, Document, EventBus, HeldLease, Store
     from holdfast.storage.tables import RowChange
 
 POLL: Final = 0.5
 """Seconds between two looks at what others ask for, and at the clock."""
+_SAVE_SECONDS: Final = 30.0
+"""How long another thread waits for a checkpoint: until what just ended is written."""
 
 
 @dataclass(slots=True)
@@ -117,6 +119,8 @@ class Execution:
         self._began = time.monotonic()
         self._looked = self._began
         self._request: str | None = None
+        self._wanted: deque[tuple[str, Future[Checkpoint]]] = deque()
+        """Checkpoints that other threads asked for."""
         self._stopped: str | None = None
         self._lost: str | None = None
         self._error: str | None = None
@@ -134,6 +138,21 @@ class Execution:
             self._request = request
         self._ended.put(None)
 
+    def save_now(self, message: str = "") -> Checkpoint:
+        """Save between two steps; for another thread than that of `run`."""
+        waiting: Future[Checkpoint] = Future()
+        self._wanted.append((message, waiting))
+        self._ended.put(None)
+        return waiting.result(_SAVE_SECONDS)
+
+    def restore_now(self, ref: str) -> NoReturn:
+        """A plan that runs does not go back: what its steps did would be done again."""
+        raise UnsupportedError(
+            f"a plan does not go back to {ref!r:.80} while it runs",
+            code=ErrorCode.NOT_SUPPORTED,
+            hint="cancel it, then fork it at a step: Executor.fork",
+        )
+
     def run(self) -> ExecutionResult:
         """Work until nothing more can be done."""
         try:
@@ -142,6 +161,7 @@ class Execution:
             self._begin()
             while self._flights or self._ready_soon():
                 self._wait()
+                self._save_what_is_wanted()
                 self._look_at_requests()
                 self._time_out()
                 self._start_more()
@@ -149,6 +169,18 @@ class Execution:
         finally:
             for flight in self._flights.values():
                 flight.channel.stopped.set()
+            for _, waiting in self._wanted:
+                waiting.cancel()
+
+    def _save_what_is_wanted(self) -> None:
+        while self._wanted:
+            message, waiting = self._wanted.popleft()
+            try:
+                self._save(message or "on request", "manual", [])
+                found = self._work.store.session(self._work.journal.session, branch=self._work.row["branch"])
+                waiting.set_result(found.checkpoint())
+            except HoldfastError as error:
+                waiting.set_exception(error)
 
     # Beginning steps ------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor as Pool
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.agents.executor.action import FAILURE_POLICIES, Action, find_action
@@ -33,6 +33,7 @@ from holdfast.agents.executor.state import (
 from holdfast.agents.executor.step import PlanStep, step_missing
 from holdfast.agents.executor.tables import EXECUTIONS
 from holdfast.agents.journal import Effect, Journal, effects, microseconds, moment
+from holdfast.agents.live import listening
 from holdfast.errors import ConflictError, ErrorCode, InvalidInputError, NotFoundError, shown
 from holdfast.history.keep import Keep
 
@@ -64,6 +65,7 @@ class Executor:
         events: The bus that events go to; one of its own without it.
         lease_seconds: After so many seconds without a sign of life another process may take over.
         clock: Seconds since 1970; for tests.
+        live: Let other processes of this user reach it while it runs: `holdfast live create` saves.
     """
 
     def __init__(  # noqa: PLR0913 - each is a keyword of the public contract
@@ -79,6 +81,7 @@ class Executor:
         events: EventBus | None = None,
         lease_seconds: float = 30.0,
         clock: Callable[[], float] = time.time,
+        live: bool = False,
     ) -> None:
         from holdfast import EventBus, Session, Store
 
@@ -111,6 +114,7 @@ class Executor:
         self._keep = _keep(settings) if keep is _UNSET else keep
         self._seconds = lease_seconds
         self._clock = clock
+        self._live = live
         # A handler of signals may ask while its own thread is in here.
         self._lock = threading.RLock()
         self._busy = False
@@ -518,8 +522,10 @@ class Executor:
             asked, self._asked = self._asked, None
         if asked is not None:
             execution.ask(asked)
+        reached = listening(self.store, self.session.id, execution, kind="executor")
         try:
-            return execution.run()
+            with reached if self._live else nullcontext():
+                return execution.run()
         finally:
             with self._lock:
                 self._running = None

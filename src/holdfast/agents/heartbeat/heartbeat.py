@@ -37,6 +37,7 @@ from holdfast.agents.heartbeat.state import (
     named,
 )
 from holdfast.agents.heartbeat.subsystems import Identity
+from holdfast.agents.live import listening
 from holdfast.aio import AsyncSession, AsyncStore, in_thread
 from holdfast.errors import (
     ErrorCode,
@@ -326,7 +327,9 @@ class Heartbeat:
             )
             woke = self.woke = await self._wake_up(recorder, looking)
             life = self._now = _Life(recorder, lease, woke, self.runtime.beat, self._saved_at_wake)
-            return await self._live(life, max_beats)
+            plain = store._store  # noqa: SLF001 - the same store, for a thread of its own
+            with listening(plain, self.session, self, kind="heartbeat"):
+                return await self._live(life, max_beats)
 
     def _opened(self, target: str | Path | None) -> Store:
         return open_store(

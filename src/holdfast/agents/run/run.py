@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from contextvars import Token
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, overload
 
 from holdfast.agents.journal import Journal, StepHandle
+from holdfast.agents.live import listening
 from holdfast.agents.run.call import ToolCall
 from holdfast.agents.run.core import SAVE_ON, Due, RunCore
 from holdfast.agents.run.portable import ExportFolder, portable, read_portable, state_of
 from holdfast.agents.run.tables import TOOL_CALLS
 from holdfast.agents.run.tool import CURRENT
-from holdfast.errors import ErrorCode, InvalidInputError, NotFoundError
+from holdfast.errors import ErrorCode, InvalidInputError, NotFoundError, UnsupportedError
 from holdfast.store import Session, Store
 
 if TYPE_CHECKING:
@@ -47,9 +48,10 @@ class Run(RunCore):
         resume_from: Go on from this checkpoint: a ref or id, the path of an exported file, or such a dict.
         sql: Also write rows into the tables `executions`, `thoughts` and `tool_calls`, to be asked with SQL.
         events: The bus to tell what happens.
+        live: Let other processes of this user reach it within the block: `holdfast live create` saves.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is a keyword of the public contract
         self,
         session: Session,
         *,
@@ -60,6 +62,7 @@ class Run(RunCore):
         resume_from: str | Path | Mapping[str, Any] | Checkpoint | None = None,
         sql: bool = False,
         events: EventBus | None = None,
+        live: bool = False,
     ) -> None:
         if not isinstance(session, Session):
             raise InvalidInputError(
@@ -74,6 +77,8 @@ class Run(RunCore):
         self._files = ExportFolder.of(export_dir)
         self._lock = threading.RLock()
         self._token: Token[Any] | None = None
+        self._reached = ExitStack()
+        self._live = live
         self._journal: Journal | None = None
         state = None if resume_from is None else self._source(resume_from)
         self.open(session.document(default={}), state)
@@ -191,6 +196,18 @@ class Run(RunCore):
         """Save now."""
         return self._save(Due("request", "manual", "manual", message or "on request"))
 
+    def save_now(self, message: str = "") -> Checkpoint:
+        """`checkpoint`, for whoever reaches a run with `live=True` from another process."""
+        return self.checkpoint(message)
+
+    def restore_now(self, ref: str) -> NoReturn:
+        """A run does not go back while it is under way."""
+        raise UnsupportedError(
+            f"a run does not go back to {ref!r:.80} while it is under way",
+            code=ErrorCode.NOT_SUPPORTED,
+            hint="begin one from there: Run(session, resume_from=...)",
+        )
+
     def pause(self, reason: str = "") -> Checkpoint | None:
         """Save as paused: somebody is to decide. The next `Run` on the session goes on, and finds `note` there."""
         return self._save_if_due(self._set_status("paused", reason or None))
@@ -262,11 +279,14 @@ class Run(RunCore):
 
     def __enter__(self) -> Self:
         self._token = CURRENT.set(self)
+        if self._live:
+            self._reached.enter_context(listening(self._store, self.session.id, self, kind="run"))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._reached.close()
         if self._token is not None:
             CURRENT.reset(self._token)
             self._token = None

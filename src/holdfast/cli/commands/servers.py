@@ -154,7 +154,7 @@ def _audit_to(path: str | None) -> None:
 @click.option(
     "--scope",
     type=click.Choice(["read", "write", "admin"]),
-    default="admin",
+    default="write",
     show_default=True,
     help="On stdin: what the agent may do",
 )
