@@ -26,6 +26,7 @@ class Listener:
         event: dict[str, str] = {}
         while len(found) < count:
             line = next(self._lines)
+            assert line != ": alive", "nothing comes any more"
             name, _, value = line.partition(": ")
             if line == "" and "data" in event:
                 found.append((int(event["id"]), event["event"], json.loads(event["data"])))
