@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import Future
+from typing import Any
 
 import pytest
+from tests.surfaces.gateway.conftest import Local
 
 LIST = {"jsonrpc": "2.0", "method": "session.list"}
 
@@ -92,22 +95,23 @@ def test_tagged_json_is_decoded_only_where_it_is_asked_for(gateway, store):
     assert store.session("x").load() == (1, 2)
 
 
-def test_an_operation_that_takes_long_becomes_a_job(store, saved):
-    from tests.surfaces.gateway.conftest import Local
-
-    slow = Local(store, wait_seconds=0.0)
-    try:
-        told = slow.call("store.verify")
-        assert told["code"] == "still-running"
-        job = told["details"]["job"]["id"]
-        # The thread of the pool is asked for the result here, because whoever asks over RPC would get another job.
-        slow.service._jobs[job].future.result(30)
-        done = slow.service.job(job).to_dict()
-        assert done["done"]
-        assert done["result"]["ok"]
-        assert slow.get("/v1/jobs/none").status_code in (202, 404)
-    finally:
-        slow.service.close()
+def test_an_operation_that_takes_long_becomes_a_job(store, monkeypatch):
+    local = Local(store, wait_seconds=0.0)
+    slow: Future[Any] = Future()
+    with monkeypatch.context() as patched:
+        patched.setattr(local.service, "submit", lambda *_, **__: slow)
+        told = local.call("store.verify")
+        answer = local.get("/v1/verify")
+    assert told["code"] == "still-running"
+    assert answer.status_code == 202
+    job = told["details"]["job"]["id"]
+    assert not local.service.job(job).done
+    slow.set_exception(RuntimeError("secret"))
+    done = local.service.job(job).to_dict()
+    assert done["done"]
+    assert done["error"]["code"] == "internal"
+    assert "secret" not in json.dumps(done)
+    local.service.close()
 
 
 def test_the_description_has_every_operation(gateway):

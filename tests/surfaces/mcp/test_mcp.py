@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -396,17 +397,20 @@ def test_prompts(service, mode):
 def test_what_takes_long_becomes_a_job_that_can_be_read(service, monkeypatch):
     from holdfast.mcp import server
 
-    monkeypatch.setattr(server, "WAIT_SECONDS", 0.0)
+    slow: Future[Any] = Future()
 
     async def run():
         async with Client(create_server(service)) as client:
-            told = (
-                await call(client, "search", {"action": "grep", "session": "a", "pattern": "bug"})
-            ).structured_content
-            service._jobs[told["job"]["id"]].future.result(30)
-            monkeypatch.setattr(server, "WAIT_SECONDS", 30.0)
-            done = (await call(client, "show", {"uri": told["uri"]})).structured_content
-            assert done["done"]
-            assert done["result"]["matches"]
+            with monkeypatch.context() as patched:
+                patched.setattr(server, "WAIT_SECONDS", 0.0)
+                patched.setattr(service, "submit", lambda *_, **__: slow)
+                given = {"action": "grep", "session": "a", "pattern": "bug"}
+                told = (await call(client, "search", given)).structured_content
+            before = (await call(client, "show", {"uri": told["uri"]})).structured_content
+            assert not before["done"]
+            slow.set_result({"matches": ["found"]})
+            after = (await call(client, "show", {"uri": told["uri"]})).structured_content
+            assert after["done"]
+            assert after["result"]["matches"] == ["found"]
 
     asyncio.run(run())
