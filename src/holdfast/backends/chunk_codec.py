@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from holdfast.backends.rows import Row
 from holdfast.errors import IntegrityError
@@ -35,10 +35,8 @@ from holdfast.objects.tree.new_chunks import SqueezedChunk, squeeze
 from holdfast.objects.tree.nodes import refers
 from holdfast.objects.tree.read import read_chunk
 from holdfast.record import Record
+from holdfast.storage.copy_rows import Adoption
 from holdfast.storage.records import Batch, Chunk, ChunkHash, NewChunk
-
-if TYPE_CHECKING:
-    from holdfast.storage.copy_rows import Adoption
 
 _MOST_STREAMS: Final = 8
 """A stream takes 1.2 MB. One is in use for each session that is being written."""
@@ -160,20 +158,23 @@ def pack(
     *,
     compress: bool = True,
 ) -> list[PackedChunk]:
-    """Compress chunks, but for those that are there. It takes long, so it is done before the transaction.
+    """Compress chunks, but for those that are there. It is slow, so it is done before the transaction.
 
     Args:
         chunks: The chunks of a batch.
         roots: Those that stand for states.
-        recent: What the backend remembers; streams are taken out of it, and `remember` brings them back.
+        recent: The cache; streams are taken out of it, and `remember` brings them back.
         present: Chunks that are in the store.
         compress: False: each is stored as it is, whole.
     """
     if not compress:
         return [_raw(chunk, is_there=chunk.hash in present) for chunk in chunks]
     chunks = list(chunks)
-    packing = _Packing(roots, recent, quickly=len(chunks) > _FEW)
-    return [_packed(chunk) if chunk.hash in present else packing.pack(chunk) for chunk in chunks]
+    quickly = len(chunks) > _FEW
+    return [
+        _packed(chunk) if chunk.hash in present else _pack(chunk, chunk.hash in roots, recent, quickly)
+        for chunk in chunks
+    ]
 
 
 def remember(packed: Iterable[PackedChunk], recent: RecentChunks) -> None:
@@ -189,60 +190,50 @@ def remember(packed: Iterable[PackedChunk], recent: RecentChunks) -> None:
             )
 
 
-class _Packing:
-    """How the new chunks of a batch are packed."""
+def _pack(chunk: NewChunk, is_root: bool, recent: RecentChunks, quickly: bool) -> PackedChunk:  # noqa: FBT001
+    """A chunk that is not in the store: a version of a stream, a delta, or whole."""
+    if chunk.base is None and not is_root:
+        return _packed(chunk, *_compressed(chunk, quickly=quickly))
+    # Once: it may be made anew each time.
+    plain = chunk.data
+    packed = None
+    if is_root and len(plain) >= _WORTH_A_STREAM:
+        last = None if chunk.base is None else recent.take_stream(chunk.base)
+        if last is not None:
+            packed = _next_version(chunk, plain, last) or _first_version(chunk, plain)
+        else:
+            packed = _delta(chunk, plain, recent) or _first_version(chunk, plain)
+    else:
+        packed = _delta(chunk, plain, recent)
+    return packed or _packed(chunk, *_compressed(chunk, quickly=quickly))
 
-    __slots__ = ("_quickly", "_recent", "_roots")
 
-    def __init__(self, roots: Collection[ChunkHash], recent: RecentChunks, *, quickly: bool) -> None:
-        self._roots = roots
-        self._recent = recent
-        self._quickly = quickly
+def _delta(chunk: NewChunk, plain: bytes, recent: RecentChunks) -> PackedChunk | None:
+    base = None if chunk.base is None else recent.get(chunk.base)
+    if base is None or (base.depth is not None and base.depth >= MAX_DEPTH):
+        return None
+    delta = shrink(plain, base.data)
+    return None if delta is None else _packed(chunk, DELTA, delta)
 
-    def pack(self, chunk: NewChunk) -> PackedChunk:
-        """One that is not in the store."""
-        is_root = chunk.hash in self._roots
-        if chunk.base is None and not is_root:
-            return self._whole(chunk)
-        # Once: it may be made anew each time.
-        plain = chunk.data
-        streamed = is_root and len(plain) >= _WORTH_A_STREAM
-        if chunk.base is not None:
-            last = self._recent.take_stream(chunk.base) if streamed else None
-            if last is not None:
-                return self._next_version(chunk, plain, last)
-            base = self._recent.get(chunk.base)
-            if base is not None and _can_carry(base):
-                delta = shrink(plain, base.data)
-                if delta is not None:
-                    return _packed(chunk, DELTA, delta)
-        return self._new_stream(chunk, plain) if streamed else self._whole(chunk)
 
-    def _next_version(self, chunk: NewChunk, plain: bytes, last: OpenStream) -> PackedChunk:
-        settled = last.depth >= _SETTLED and 2 * len(plain) < last.size_bytes
-        if last.depth < MAX_DEPTH and not settled and last.stream.has_room(plain):
-            blocks = last.stream.add(plain)
-            if blocks is not None:
-                return _packed(chunk, STREAM, blocks, last.stream, last)
-        return self._new_stream(chunk, plain)
+def _next_version(chunk: NewChunk, plain: bytes, last: OpenStream) -> PackedChunk | None:
+    settled = last.depth >= _SETTLED and 2 * len(plain) < last.size_bytes
+    if last.depth >= MAX_DEPTH or settled or not last.stream.has_room(plain):
+        return None
+    blocks = last.stream.add(plain)
+    return None if blocks is None else _packed(chunk, STREAM, blocks, last.stream, last)
 
-    def _new_stream(self, chunk: NewChunk, plain: bytes) -> PackedChunk:
-        stream = VersionStream()
-        blocks = stream.add(plain) if stream.has_room(plain) else None
-        return self._whole(chunk) if blocks is None else _packed(chunk, STREAM, blocks, stream)
 
-    def _whole(self, chunk: NewChunk) -> PackedChunk:
-        return _packed(chunk, *_compressed(chunk, quickly=self._quickly))
+def _first_version(chunk: NewChunk, plain: bytes) -> PackedChunk | None:
+    stream = VersionStream()
+    blocks = stream.add(plain) if stream.has_room(plain) else None
+    return None if blocks is None else _packed(chunk, STREAM, blocks, stream)
 
 
 def _raw(chunk: NewChunk, *, is_there: bool) -> PackedChunk:
     packed = _packed(chunk, RAW, None if is_there else chunk.data)
     packed.raw = True
     return packed
-
-
-def _can_carry(base: Known) -> bool:
-    return base.depth is None or base.depth < MAX_DEPTH
 
 
 def _packed(
@@ -384,50 +375,39 @@ class ChunkReader(Protocol):
 
 
 def prepare(
-    batch: Batch,
+    batch: Batch | Adoption,
     recent: RecentChunks,
     view: Callable[[], AbstractContextManager[ChunkReader]],
     *,
     compress: bool = True,
 ) -> list[PackedChunk]:
-    """The chunks of a batch, compressed; those that they build on are read where they are not at hand."""
+    """The chunks of a batch, compressed; bases that are not in the cache are read.
+
+    Those of an adoption may build on each other, and are packed in turn.
+    """
     chunks = batch.chunks
-    bases: list[ChunkHash] = []
-    if compress:  # otherwise none builds on another
-        bases = [chunk.base for chunk in chunks if chunk.base is not None and recent.get(chunk.base) is None]
+    in_turn = isinstance(batch, Adoption)
+    own = {chunk.hash for chunk in chunks} if in_turn else ()
+    named = [chunk.base for chunk in chunks if chunk.base is not None and chunk.base not in own]
+    bases = [base for base in dict.fromkeys(named) if recent.get(base) is None] if compress else []
     present: set[ChunkHash] = set()
-    if bases or len(chunks) >= _MANY_CHUNKS:
+    if bases or (len(chunks) >= _MANY_CHUNKS and not in_turn):
         with view() as reader:
-            # A writer that has just started sends a whole state: most of it is there, and need not be compressed.
-            present = set(reader.present(chunk.hash for chunk in chunks))
-            _recall(bases, recent, reader)
-    return pack(chunks, {row.root for row in batch.checkpoints}, recent, present, compress=compress)
-
-
-def prepare_in_turn(
-    batch: Adoption,
-    recent: RecentChunks,
-    view: Callable[[], AbstractContextManager[ChunkReader]],
-    *,
-    compress: bool = True,
-) -> list[PackedChunk]:
-    """The chunks of an adoption, compressed; each may build on another one of the same batch."""
-    if not compress:
-        return pack(batch.chunks, (), recent, (), compress=False)
-    own = {chunk.hash for chunk in batch.chunks}
-    bases = [chunk.base for chunk in batch.chunks if chunk.base is not None and chunk.base not in own]
-    bases = [base for base in dict.fromkeys(bases) if recent.get(base) is None]
-    if bases:
-        with view() as reader:
-            _recall(bases, recent, reader)
+            if not in_turn:
+                # A writer that has just started sends a whole state: most of it is there, and need not be compressed.
+                present = set(reader.present(chunk.hash for chunk in chunks))
+            for base in bases:
+                # A base that is damaged or gone is no reason not to write: the chunk is then stored whole.
+                with suppress(IntegrityError):
+                    recent.put(base, read_chunk(base, reader.chunks))
     roots = {row.root for row in batch.checkpoints}
+    if not in_turn or not compress:
+        return pack(chunks, roots, recent, present, compress=compress)
     packed: list[PackedChunk] = []
-    for chunk in batch.chunks:
-        (each,) = pack((chunk,), roots, recent, ())
-        packed.append(each)
-        # With its depth: where too many stand on each other, the next one is made to stand alone now, and not in the
-        # transaction.
-        recent.put(chunk.hash, chunk.data, depth_of(each, recent))
+    for chunk in chunks:
+        packed += pack((chunk,), roots, recent, ())
+        # With its depth: where too many build on each other, the next one is made whole now, not in the transaction.
+        recent.put(chunk.hash, chunk.data, depth_of(packed[-1], recent))
     return packed
 
 
@@ -439,10 +419,3 @@ def depth_of(each: PackedChunk, recent: RecentChunks) -> int | None:
         return 0
     base = None if each.chunk.base is None else recent.get(each.chunk.base)
     return None if base is None or base.depth is None else base.depth + 1
-
-
-def _recall(bases: Iterable[ChunkHash], recent: RecentChunks, reader: ChunkReader) -> None:
-    for base in bases:
-        # An old chunk that is damaged or gone is no reason not to write a new one: it is then stored whole.
-        with suppress(IntegrityError):
-            recent.put(base, read_chunk(base, reader.chunks))

@@ -133,6 +133,17 @@ def branch_seal(session: str, name: str, head: bytes, moved_at: int) -> int:
     return seal(session, name, head, moved_at)
 
 
+def branch_row(number: int, row: BranchRow) -> Row:
+    """A branch as a row, under the number of its session."""
+    return (
+        number,
+        row.name,
+        row.head,
+        row.moved_at,
+        branch_seal(row.session, row.name, row.head, row.moved_at),
+    )
+
+
 def branch_from(session: str, row: Row) -> BranchRow:
     """The record of a row (name, head, moved_at, seal)."""
     name, head, moved_at, checksum = row

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Self, TypeVar
 import psycopg
 
 from holdfast.backends import rules
-from holdfast.backends.chunk_codec import PackedChunk, RecentChunks, prepare, prepare_in_turn, remember
+from holdfast.backends.chunk_codec import PackedChunk, RecentChunks, prepare, remember
 from holdfast.backends.lease_rules import microseconds
 from holdfast.backends.postgres import commit, lease
 from holdfast.backends.postgres.adopt import adopt, forget_adoption
@@ -202,7 +202,7 @@ class PostgresBackend:
         """See `Backend.adopt`."""
         self._check_open()
         rules.check_adoption(batch)
-        chunks = prepare_in_turn(batch, self._recent, self.reader, compress=self._compress)
+        chunks = prepare(batch, self._recent, self.reader, compress=self._compress)
         self._known.take(batch.session.id)
 
         def begins_anew(error: psycopg.Error) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 import apsw
 
 from holdfast.backends import fork, lease_rules, rules
-from holdfast.backends.chunk_codec import PackedChunk, RecentChunks, prepare, prepare_in_turn, remember
+from holdfast.backends.chunk_codec import PackedChunk, RecentChunks, prepare, remember
 from holdfast.backends.sqlite import commit, files, lease
 from holdfast.backends.sqlite.connection import (
     Connections,
@@ -176,7 +176,7 @@ class SqliteBackend:
         """See `Backend.adopt`."""
         self._check_writable()
         rules.check_adoption(batch)
-        chunks = prepare_in_turn(batch, self._recent, self.reader, compress=self._compress)
+        chunks = prepare(batch, self._recent, self.reader, compress=self._compress)
         self._write(lambda connection: commit.adopt(connection, batch, chunks))
         remember(chunks, self._recent)
 

@@ -269,11 +269,7 @@ def adopt(connection: apsw.Connection, batch: Adoption, chunks: Sequence[PackedC
     connection.execute(_RAISE_POSITION, (position,))
     if batch.branches is not None:
         connection.execute("DELETE FROM branches WHERE session = ?", (number,))
-        sealed = [
-            (number, *row[1:], rows.branch_seal(row.session, row.name, row.head, row.moved_at))
-            for row in batch.branches
-        ]
-        connection.executemany(_INSERT_BRANCH, sealed)
+        connection.executemany(_INSERT_BRANCH, [rows.branch_row(number, row) for row in batch.branches])
     _write_log(connection, number, batch)
 
 

@@ -28,7 +28,6 @@ from holdfast.backends.chunk_codec import MAX_DEPTH, plain_of
 from holdfast.backends.damage import (
     CHECKPOINT_IDS,
     CHECKPOINT_PLACES,
-    EPOCH_COLUMN,
     SESSION_AGENTS,
     SESSION_IDS,
     SESSION_PROJECTS,
@@ -53,9 +52,12 @@ from holdfast.backends.sqlite.extension import copy_readable
 from holdfast.backends.sqlite.files import create_private, os_errors, sync_folder
 from holdfast.backends.sqlite.pages import Cell, CopiedPages, FilePages, TablePages
 from holdfast.errors import IntegrityError
+from holdfast.objects.compression import STREAM, compress
+from holdfast.objects.hashing import hash_chunk
+from holdfast.objects.tree.nodes import refers
 from holdfast.storage.inspection import Flaw, Rebuilt
 from holdfast.storage.ports import Inspection
-from holdfast.storage.records import ChunkHash
+from holdfast.storage.records import ChunkHash, seal
 
 _LOOKS: Final = 5
 """A page that is being written looks damaged for a moment; one that is damaged looks so each time."""
@@ -65,6 +67,11 @@ _FRAME: Final = _FRAME_HEADER + PAGE_SIZE
 _WAL_HEADER: Final = 32
 _PROOF: Final = 2
 """Commits behind a damaged place of the log: all but the newest were whole once."""
+
+_MOST_COUNTED: Final = 1 << 48
+"""No store gets near it, and a number that a flipped bit made large would use up all there are."""
+_SPARE_POSITIONS: Final = 1000
+"""How many are passed over where nobody knows any more which was the last: none may be given twice."""
 
 _COLUMNS: Final = {
     "header": "key, value, seal",
@@ -76,6 +83,8 @@ _COLUMNS: Final = {
     "counters": "name, value",
     "chunks": "number, hash, codec, size_bytes, base, depth, epoch, refers, data",
 }
+_EPOCH: Final = 6
+"""Where the epoch stands in a row of the chunks."""
 _ORDER: Final = {"sessions": "number", "checkpoints": "position", "operations": "session, number"}
 _INDEXES: Final = {
     SESSION_IDS: ("sqlite_autoindex_sessions_1", "sessions", "id, number"),
@@ -462,22 +471,74 @@ def _replace(
 
 
 def _fill(made: apsw.Connection, seen: SqliteInspection, wanted: Rebuilt) -> None:
-    for table, row in damage.new_rows(seen, wanted):
-        if table == "header":
-            # The file was initialized with a header of its own, which stands in for what is lost.
-            made.execute("DELETE FROM header WHERE key = ?", row[:1])
-        _insert(made, table, row)
+    """Write what is to be there; rows keep what the store once gave them, chunks keep their numbers."""
+    header = seen.header()
+    # The file was initialized with a header of its own, which stands in for what is lost.
+    made.executemany("DELETE FROM header WHERE key = ?", [(key,) for key in header])
+    _insert(made, "header", ((key, value, seal(key, value)) for key, value in header.items()))
+    numbers = {session.id: number for number, session in enumerate(wanted.sessions, start=1)}
+    _insert(made, "sessions", (rows.session_row(numbers[each.id], each) for each in wanted.sessions))
+    _insert(made, "branches", (rows.branch_row(numbers[each.session], each) for each in wanted.branches))
+    for row in wanted.checkpoints:
+        _, position, *rest = rows.checkpoint_row(row)
+        _insert(made, "checkpoints", [(position, numbers[row.session], *rest)])
+    _insert(made, "tags", ((tag, row.position) for row in wanted.checkpoints for tag in row.tags))
+    _insert(
+        made, "operations", (rows.operation_row(numbers[each.session], each) for each in wanted.operations)
+    )
     newest_epoch = 0
-    for row in damage.new_chunk_rows(seen, wanted):
-        _insert(made, "chunks", row)
-        newest_epoch = max(newest_epoch, row[EPOCH_COLUMN])
-    for name, value in damage.new_counters(seen, newest_epoch).items():
-        made.execute("UPDATE counters SET value = ? WHERE name = ?", (value, name))
+    for chunk in _chunks(seen, wanted):
+        _insert(made, "chunks", [chunk])
+        newest_epoch = max(newest_epoch, chunk[_EPOCH])
+    counted: dict[str, int] = {}
+    for name, value in seen.tables.rows("counters"):
+        if _is_count(value):
+            # They only ever grow: of two versions of a row, the higher one is the later.
+            counted[name] = max(value, counted.get(name, 0))
+    counters = {
+        "position": seen.newest_position() + (0 if "position" in counted else _SPARE_POSITIONS),
+        "epoch": max(newest_epoch, counted.get("epoch", 0)),
+        # Where nobody knows any more: nobody has claimed one more often than once a second ever since 1970.
+        "lease": counted.get("lease", int(time.time())),
+    }
+    made.executemany("UPDATE counters SET value = ?2 WHERE name = ?1", counters.items())
 
 
-def _insert(made: apsw.Connection, table: str, row: Row) -> None:
-    marks = ", ".join("?" * len(row))
-    made.execute(f"INSERT INTO {table} ({_COLUMNS[table]}) VALUES ({marks})", row)  # noqa: S608 - constants
+def _chunks(seen: SqliteInspection, wanted: Rebuilt) -> Iterator[Row]:
+    """Chunks as they are, under their numbers; what stood on one that is left behind stands alone.
+
+    A hash vouches for the bytes of a chunk and for nothing else in its row, so the rest is worked out again or checked.
+    """
+    found = [(row[0], name) for name in wanted.chunks if (row := seen.tables.chunk_row(name)) is not None]
+    taken: set[int] = set()
+    rewritten: set[int] = set()
+    # What a chunk stands on has a lower number than itself.
+    for number, name in sorted(found):
+        row = seen.tables.chunk_row(name)
+        assert row is not None, "it was there a moment ago"
+        _, _, codec, size_bytes, base, depth, epoch, _, data = row
+        plain = seen.chunks([name])[name]
+        if hash_chunk(plain) != name:
+            raise IntegrityError.chunk_damaged(name, why="its bytes do not have this hash")
+        # A difference needs the plain bytes of its base; a version of a stream needs the very row.
+        if base is not None and (base not in taken or (codec == STREAM and base in rewritten)):
+            codec, data = compress(plain)
+            size_bytes, base, depth = len(plain), None, 0
+            rewritten.add(number)
+        # A lost mark would let gc take its children.
+        epoch = epoch if _is_count(epoch) else 0
+        yield number, name, codec, size_bytes, base, depth, epoch, refers(plain), data
+        taken.add(number)
+
+
+def _is_count(value: object) -> bool:
+    """Whether a damaged page can be believed in this: a number that a store could have come to."""
+    return type(value) is int and 0 <= value < _MOST_COUNTED
+
+
+def _insert(made: apsw.Connection, table: str, found: Iterable[Row]) -> None:
+    marks = ", ".join("?" * len(_COLUMNS[table].split(",")))
+    made.executemany(f"INSERT INTO {table} ({_COLUMNS[table]}) VALUES ({marks})", found)  # noqa: S608 - constants
 
 
 def _keep_aside(path: str) -> str:
