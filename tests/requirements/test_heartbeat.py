@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import threading
+import time
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -320,6 +323,23 @@ def test_a_damaged_newest_falls_back_and_with_none_intact_it_starts_from_its_own
     assert live(1).woke.reason == "restored"
 
 
+@pytest.mark.requirement("H5")
+def test_damage_never_keeps_it_from_starting_from_the_command_line_either(command, place):
+    run = ("heartbeat", "run", "scout:Scout", "--session", "scout", "--interval", "0", "--max-beats", "60")
+    assert command(*run).returncode == 0
+    if "://" in str(place):
+        pytest.skip("a server looks after its own pages")
+    file = Path(place) / "store.db"
+    whole = file.read_bytes()
+    for damaged in (bytes(4096) + whole[4096:], whole[: len(whole) // 2], b"scrap"):
+        file.write_bytes(damaged)
+        again = command(*run)
+        assert again.returncode == 0, again.stderr
+        assert f"kept in {file}.damaged-" in again.stdout
+        kept = [each for each in file.parent.iterdir() if ".damaged-" in each.name]
+        assert damaged in [each.read_bytes() for each in kept]
+
+
 @pytest.mark.requirement("H6")
 def test_everything_comes_back_in_its_order_and_what_ran_beside_it_is_handed_over(live):
     class Busy(Scout):
@@ -477,3 +497,100 @@ def test_they_come_from_a_settings_file_and_have_their_defaults_and_an_example_s
     example = (ROOT / ".env.example").read_text(encoding="utf-8")
     for name, value in (("ENABLED", "true"), ("INTERVAL_BEATS", "50"), ("MAX_COUNT", "10")):
         assert re.search(rf"^#? ?HOLDFAST_CHECKPOINT_{name}={value}$", example, re.MULTILINE)
+
+
+@pytest.mark.requirement("H9")
+def test_the_live_agent_is_saved_and_restored_from_another_thread(place):
+    class Slow(Scout):
+        async def act(self, beat):
+            await asyncio.sleep(0)
+
+    order: list[str] = []
+
+    class Ordered(Slow):
+        def parts(self):
+            def part(name, own):
+                source = holdfast.recording.sources.source_of(own)
+                return holdfast.functions(source.snapshot, lambda v: (order.append(name), source.restore(v)))
+
+            return {name: part(name, own) for name, own in super().parts().items()}
+
+    with holdfast.open(place, durability="process") as store:
+        heartbeat = Heartbeat(
+            Ordered(), store, session="scout", interval=0.001, trigger=holdfast.every(beats=10**6)
+        )
+        thread = threading.Thread(target=lambda: asyncio.run(heartbeat.run()))
+        thread.start()
+        seen: list[Any] = []
+        heartbeat.events.subscribe("checkpoint.*", seen.append)
+        while heartbeat.beat < 5:
+            time.sleep(0.001)
+        saved = heartbeat.save_now("by hand")
+        while heartbeat.beat < saved.step + 20:
+            time.sleep(0.001)
+        with pytest.raises(holdfast.NotFoundError):
+            heartbeat.restore_now("#99")
+        assert not order
+        report = heartbeat.restore_now(saved.id)
+        assert heartbeat.beat < saved.step + 20
+        heartbeat._loop.call_soon_threadsafe(heartbeat.sleep)
+        thread.join()
+        log = store.session("scout").log()
+    assert (saved.trigger, saved.message) == ("manual", "by hand")
+    assert (report.checkpoint.id, order) == (saved.id, list(TEN))
+    assert [each.trigger for each in log] == ["auto:sleep", "restore", "manual"]
+    assert log[0].step < saved.step + 20
+    assert heartbeat.events.flush(5)
+    assert [each.type for each in seen] == [
+        "checkpoint.created",
+        "checkpoint.restored",
+        "checkpoint.created",
+        "checkpoint.created",
+    ]
+    for late in (heartbeat.save_now, lambda: heartbeat.restore_now("#1")):
+        with pytest.raises(holdfast.StateError) as refused:
+            late()
+        assert refused.value.code == "not-awake"
+
+
+@pytest.mark.requirement("H12")
+@pytest.mark.parametrize("said_by", ["argument", "environment", "file"])
+def test_a_portable_file_is_written_with_each_save_and_pruned_with_its_checkpoint(
+    place, tmp_path, monkeypatch, said_by
+):
+    folder = tmp_path / "backups"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    if said_by == "environment":
+        monkeypatch.setenv("HOLDFAST_CHECKPOINTS_EXPORT_DIR", str(folder))
+    elif said_by == "file":
+        (tmp_path / "pyproject.toml").write_text(f'[tool.holdfast.checkpoints]\nexport_dir = "{folder}"\n')
+    given = {"export_dir": folder} if said_by == "argument" else {}
+    with holdfast.open(place, durability="process") as store:
+
+        def live(beats, **more):
+            asyncio.run(
+                Heartbeat(Scout(), store, session="scout", interval=0, **given, **more).run(max_beats=beats)
+            )
+
+        def files():
+            return sorted(each.name for each in folder.iterdir())
+
+        live(50)
+        assert len(files()) == 2
+        assert all(re.fullmatch(r"\d{8}-\d{6}-[0-9a-f]{4,}\.json\.gz", name) for name in files())
+        live(40, trigger=holdfast.every(beats=1))
+        log = store.session("scout").log()
+        assert (len(files()), len(log)) == (10, 10)
+        assert {name.split("-")[2][:4] for name in files()} == {each.id[:4] for each in log}
+        written = [json.loads(gzip.decompress((folder / name).read_bytes())) for name in files()]
+        assert {each["id"] for each in written} == {each.id for each in log}
+        if said_by != "argument":
+            recorder = holdfast.Recorder(store.session("loop")).connect(
+                "part", holdfast.attributes(Scout(), "version")
+            )
+            recorder.save()
+            store.session("plain").save({"n": 1})
+            assert len(files()) == 12
+            store.session("none", export_dir=False).save({"n": 1})
+            assert len(files()) == 12

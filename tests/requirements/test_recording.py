@@ -211,3 +211,84 @@ def test_systems_connect_one_by_one_and_the_report_says_to_what_and_whether_it_i
         assert report.complete
         assert report.checkpoint is not None
         assert report.checkpoint.id == saved.id
+
+
+RESUMING = """
+import sys
+import holdfast
+from holdfast import Recorder, every
+from tests.requirements.test_recording import Loop
+
+with holdfast.open(sys.argv[1], durability="process") as store:
+    loop = Loop()
+    recorder = Recorder(store.session("s"), trigger=every(steps=1)).connect("loop", loop)
+    recorder.resume()
+    first = recorder.next_step
+    for step in range(first, first + 3):
+        loop.done.append(step)
+        recorder.step(step)
+    print(first, loop.done)
+"""
+
+
+@pytest.mark.requirement("U1")
+def test_a_variable_has_an_unchanged_program_start_from_a_checkpoint_once(place):
+    def run(**variables):
+        done = subprocess.run(
+            [sys.executable, "-c", RESUMING, place],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **variables},
+        )
+        return done.stdout.split(" ", 1)[0]
+
+    assert [run(), run(), run(HOLDFAST_RESUME="other@#1")] == ["0", "3", "6"]
+    # From step 2, and on from there when a supervisor starts it again.
+    assert [run(HOLDFAST_RESUME="s@#3") for _ in range(3)] == ["3", "6", "9"]
+    assert run() == "12"
+    with holdfast.open(place, durability="process") as store:
+        session = store.session("s")
+        assert session.load()["loop"]["done"] == list(range(15))
+        assert session.branch == "main-1"
+        assert session.load("main")["loop"]["done"] == list(range(9))
+    assert run(HOLDFAST_RESUME="s@main") == "9"
+
+
+@pytest.mark.requirement("P5")
+def test_with_auto_checkpoint_a_recorder_from_settings_saves(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "agent.yaml").write_text(
+        "agent: {checkpoints: {autoCheckpoint: true, maxCheckpointsPerSession: 3}}"
+    )
+    settings = holdfast.Settings.load("agent.yaml", environ={})
+    with holdfast.open("memory:") as store:
+        recorder = Recorder.from_settings(store.session("s"), settings).connect("loop", Loop())
+        assert all(recorder.step() is not None for _ in range(7))
+        assert [each.step for each in store.session("s").log()] == [6, 5, 4]
+
+
+def test_a_person_beside_a_live_recorder_never_stops_it(place):
+    loop = Loop()
+    told: list[Any] = []
+    with holdfast.open(place, durability="process") as store:
+        recorder = Recorder(store.session("s"), trigger=every(steps=1)).connect("loop", loop)
+        recorder.events.subscribe("recorder.*", told.append)
+        person = store.session("s")
+        recorder.step()
+        person.tag("@", "good")
+        person.pin("@")
+        person.annotate("@", message="a note")
+        person.save(person.load(), "the same state, with a note")
+        recorder.step()
+        assert recorder.session.branch == "main"
+        person.save({"loop": {"done": ["edited"], "cost": 0.0}}, "changed by hand")
+        loop.done.append("mine")
+        recorder.step()
+        assert recorder.events.flush(5)
+        assert [(each.type, each.branch) for each in told] == [("recorder.forked", "main-1")]
+        # The current branch came along: the next start goes on where the agent is.
+        assert store.current_branch("s") == "main-1"
+        again = Loop()
+        Recorder(store.session("s")).connect("loop", again).resume()
+        assert again.done == ["mine"]

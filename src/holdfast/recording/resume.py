@@ -357,7 +357,7 @@ def _from_environment(session: Session, wanted: str, branch: str) -> str:
         return branch
     writer = writer_of(session)
     key = f"{RESUME_VARIABLE}={wanted}"
-    if session.keyed(key, f"{key}\0"):
+    if session.keyed(key, f"{key} "):
         return branch
     ref = ref or "@"
     checkpoint, values, _, _ = _read(writer.place._replace(branch=branch), ref, _BARE)

@@ -13,6 +13,7 @@ import inspect
 import os
 import re
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,13 +22,13 @@ from holdfast.cli.app import command as make_command
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import counted, data, json_text
 from holdfast.cli.terminal import escape_controls, paint
-from holdfast.errors import ErrorCode, InvalidInputError
+from holdfast.errors import ErrorCode, IntegrityError, InvalidInputError
 from holdfast.settings.near import close_names, did_you_mean
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from holdfast import Event, Store
+    from holdfast import Event
     from holdfast.agents import Heartbeat, HeartbeatAgent
 
 
@@ -83,8 +84,10 @@ def command(cmd: Invocation, *, words: tuple[str, ...], **given: Any) -> int:
     from holdfast.agents.heartbeat.pulse import Pulse
 
     agent = Pulse() if name is None else checked_agent(named_agent(name))
-    with cmd.open_or_make() as store:
-        return asyncio.run(_run(cmd, store, agent, given))
+    # Made here where there is none, and said so. One that is damaged is the heartbeat's to mend.
+    with suppress(IntegrityError, InvalidInputError), cmd.open_or_make():
+        pass
+    return asyncio.run(_run(cmd, agent, given))
 
 
 def _name(words: tuple[str, ...]) -> str | None:
@@ -94,17 +97,19 @@ def _name(words: tuple[str, ...]) -> str | None:
     return left[0] if left else None
 
 
-async def _run(cmd: Invocation, store: Store, agent: Any, given: dict[str, Any]) -> int:
+async def _run(cmd: Invocation, agent: Any, given: dict[str, Any]) -> int:
     import holdfast
     from holdfast.agents import Heartbeat
 
     heartbeat = Heartbeat(
         agent,
-        store,
+        cmd.store,
         session=cmd.session if "session" in cmd.typed else None,
         trigger=None if given["every"] is None else holdfast.every(beats=given["every"]),
         interval=given["interval"],
-        settings=holdfast.Settings.load(cmd.config, store=cmd.store),
+        settings=holdfast.Settings.load(
+            cmd.config, store=cmd.store, durability=cmd.durability, checkpoint_compress=cmd.compress
+        ),
         resume=given["ref"],
     )
 
