@@ -20,22 +20,6 @@ from holdfast.testing.faults import Fault, FaultyBackend, failing, io_failed
 PHASES = ["sense", "appraise", "think", "act", "integrate"]
 
 
-def test_a_life_has_its_phases_in_order():
-    said: list[Any] = []
-
-    class Speaking(HeartbeatAgent):
-        pass
-
-    for name in PHASES:
-        setattr(Speaking, name, lambda self, beat, name=name: said.append((name, beat.number, beat.phase)))
-    Speaking.wake = lambda self, report: said.append(("wake", report.reason))  # type: ignore[method-assign]
-    Speaking.sleep = lambda self, reason: said.append(("sleep", reason))  # type: ignore[method-assign]
-    lives(lambda store: Heartbeat(Speaking(), store, interval=0).run(max_beats=2))
-
-    beats = [(name, number, name) for number in (1, 2) for name in PHASES]
-    assert said == [("wake", "first"), *beats, ("sleep", "2 beats asked for")]
-
-
 def test_hooks_may_be_coroutines_or_not_and_a_true_answer_means_work():
     class Half(HeartbeatAgent):
         async def sense(self, beat):
@@ -226,60 +210,6 @@ def test_hooks_outside_of_beats_may_fail_too_and_what_they_say_may_be_anything(c
     assert life.status == "paused"
 
 
-def test_without_the_time_of_the_database_nothing_is_restored_and_nothing_saved():
-    class Unreachable(Counting):
-        def database_time(self):
-            raise ConnectionError("no route")
-
-    async def scenario(store):
-        await beat(Counting(), store, 2)
-        before = await store.session("heartbeat").log()
-        with pytest.raises(holdfast.StateError, match="no route") as failed:
-            await beat(Unreachable(), store, 1)
-        assert before == await store.session("heartbeat").log()
-        # And the session is free.
-        await beat(Counting(), store, 1)
-        return failed.value
-
-    assert lives(scenario).code == "hook-failed"
-
-
-class Recording(HeartbeatAgent):
-    """Every part says when it is restored."""
-
-    def __init__(self):
-        super().__init__()
-        self.order: list[str] = []
-
-    def parts(self):
-        def part(name):
-            return holdfast.functions(lambda: name, self.order.append)
-
-        return {name: part(name) for name in super().parts()}
-
-
-def test_parts_come_back_in_the_order_they_start_in_and_the_report_has_it():
-    async def scenario(store):
-        await beat(Recording(), store, 1)
-        agent = Recording()
-        heartbeat = Heartbeat(agent, store, interval=0)
-        woke: list[Any] = []
-        restored: list[Any] = []
-        heartbeat.events.subscribe("heartbeat.woke", woke.append)
-        heartbeat.events.subscribe("checkpoint.restored", restored.append)
-        await heartbeat.run(max_beats=1)
-        await heartbeat.events.aflush()
-        return agent.order, heartbeat.woke, woke[0], restored[0]
-
-    order, report, woke, restored = lives(scenario)
-    assert order == list(ORDER)
-    assert report.order == (*ORDER, "runtime")
-    assert woke.data["order"] == [*ORDER, "runtime"]
-    assert list(restored.sources) == [*ORDER, "runtime"]
-    assert (restored.beats_recovered, report.complete) == (1, True)
-    assert restored.age_seconds >= 0
-
-
 @dataclass
 class Ledger:
     """A part of the application's own: a plain dataclass."""
@@ -365,21 +295,6 @@ def test_a_part_that_is_new_or_does_not_fit_is_named_and_stops_nobody():
     assert state["affect"] == 2
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (object, "a object"),
-        (lambda: HeartbeatAgent, "the class HeartbeatAgent"),
-    ],
-)
-def test_what_is_no_agent_is_refused(make, message):
-    async def scenario(store):
-        Heartbeat(make(), store)
-
-    with pytest.raises(holdfast.InvalidInputError, match=message):
-        lives(scenario)
-
-
 def test_an_agent_that_forgot_its_parts_or_takes_the_heartbeats_name_is_told():
     class Forgetful(HeartbeatAgent):
         def __init__(self):
@@ -439,24 +354,6 @@ def test_a_cancelled_task_saves_before_it_ends():
     assert (last.status, last.metadata["beats"], life.last.id) == ("interrupted", 1, last.id)
 
 
-def test_the_second_heartbeat_of_a_session_is_refused_and_another_session_is_not():
-    async def scenario(store):
-        first = Heartbeat(Counting(), store, session="a", interval=3600)
-        running = asyncio.create_task(first.run())
-        await resting(first, 1)
-        with pytest.raises(holdfast.ConflictError) as refused:
-            await beat(Counting(), store, 1, session="a")
-        await beat(Counting(), store, 1, session="b")
-        first.sleep()
-        await running
-        # And once it is asleep, the next may come.
-        await beat(Counting(), store, 1, session="a")
-        return refused.value
-
-    refused = lives(scenario)
-    assert (refused.code, refused.exit_code) == ("lease-held", 5)
-
-
 def test_a_heartbeat_that_lost_its_lease_ends_and_writes_nothing_more():
     async def scenario(store):
         heartbeat = Heartbeat(Counting(), store, session="a", interval=0, trigger=holdfast.every(beats=1))
@@ -504,19 +401,6 @@ def test_somebody_elses_checkpoint_does_not_end_a_life_and_the_next_one_goes_on_
     assert len(forked) == 1
     assert branch == forked[0].branch != "main"
     assert (second.woke.beat, second.woke.complete, second.beat) == (6, True, 7)
-
-
-def test_a_life_can_begin_from_an_older_checkpoint():
-    async def scenario(store):
-        await beat(Counting(), store, 4, trigger=holdfast.every(beats=2))
-        older = await beat(Counting(), store, 1, resume="#1")
-        newest = await beat(Counting(), store, 1)
-        return older, newest
-
-    older, newest = lives(scenario)
-    assert (older.woke.beat, older.beat) == (2, 3)
-    # It went onto a branch of its own, which is the one in use since.
-    assert (newest.woke.beat, newest.beat) == (3, 4)
 
 
 @pytest.mark.parametrize("which", ["newest", "all"])

@@ -354,27 +354,3 @@ def test_a_hook_of_waking_up_that_fails_ends_it_and_the_next_life_has_it_again(n
         end, after = lives(scenario)
     assert end.code == "hook-failed"
     assert after.woke.handed_over.channels == {"chat": 1}
-
-
-@pytest.mark.parametrize("ending", ["max_beats", "sleep"])
-def test_a_life_in_which_every_beat_failed_has_failed_however_short(ending, caplog):
-    class Broken(Counting):
-        def act(self, beat):
-            if ending == "sleep" and beat.number == 2:
-                heartbeats[0].sleep()
-            raise ValueError("cannot\nand will not")
-
-    heartbeats = []
-
-    async def scenario(store):
-        heartbeats.append(Heartbeat(Broken(), store, interval=0))
-        return await heartbeats[0].run(max_beats=2 if ending == "max_beats" else None)
-
-    with caplog.at_level(logging.ERROR, "holdfast.heartbeat"):
-        life = lives(scenario)
-    assert (life.status, life.failures) == ("failed", 2)
-    assert life.reason == "every beat ended in an error, the last in ValueError: cannot"
-    first, second = caplog.records
-    assert first.exc_info is not None
-    assert not second.exc_info
-    assert "failed in phase act again: ValueError: cannot" in second.getMessage()

@@ -21,7 +21,6 @@ from holdfast.recording.events import (
     Event,
     RecorderForked,
     SourceFailed,
-    check_pattern,
     matches,
     occurred,
 )
@@ -55,12 +54,6 @@ NAMES = [
     "recorder.forked",
     "source.failed",
 ]
-
-
-def test_each_class_has_a_type_that_cannot_be_passed():
-    assert [each.type for each in SAMPLES] == NAMES
-    with pytest.raises(TypeError):
-        CheckpointPruned(count=1, type="other.thing")
 
 
 @pytest.mark.parametrize("event", SAMPLES, ids=NAMES)
@@ -134,15 +127,6 @@ def test_data_that_is_no_json_is_refused_and_the_path_is_named(value):
     with pytest.raises(InvalidInputError, match=r"event 'tool\.completed'.*\['what'\]") as refused:
         occurred("tool.completed", what=value)
     assert refused.value.code == "bad-argument"
-
-
-@pytest.mark.parametrize(
-    "pattern", ["", "**", "*.created", "checkpoint*", "check.*.x", ".*", "A.*", "a..*", None, 7, "a.*.*"]
-)
-def test_what_is_no_pattern_is_refused_with_a_hint(pattern):
-    with pytest.raises(InvalidInputError, match="cannot choose events") as refused:
-        check_pattern(pattern)
-    assert '"*"' in refused.value.hint
 
 
 @given(TYPES, TYPES)

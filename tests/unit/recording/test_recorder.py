@@ -13,11 +13,8 @@ from holdfast import (
     BackendError,
     Event,
     InvalidInputError,
-    Keep,
     NotFoundError,
     Recorder,
-    attributes,
-    every,
     functions,
 )
 from holdfast.testing.faults import Fault, FaultyBackend, disk_full, failing
@@ -89,19 +86,6 @@ def test_the_state_is_the_snapshots_by_name_in_the_order_of_connecting(store):
     assert (saved.step, saved.tokens, saved.trigger, saved.status) == (7, 5, "manual", "running")
 
 
-def test_the_steps_amounts_are_on_the_next_checkpoint(store):
-    recorder = Recorder(store.session("s"), trigger=every(steps=2)).connect("a", Part(1))
-
-    recorder.step(1, tokens=10, cost_usd=0.1)
-    saved = recorder.step(2, tokens=20, duration_ms=5)
-
-    assert saved is not None
-    assert (saved.step, saved.tokens, saved.cost_usd, saved.duration_ms) == (2, 20, 0.1, 5.0)
-    second = Recorder(store.session("s")).connect("a", Part())
-    second.resume()
-    assert second.save().tokens == 20
-
-
 def test_sources_are_restored_in_the_order_in_which_they_are_connected(store):
     recorder_of(store, one=Part(1), two=Part(2), three=Part(3)).save()
     log: list[str] = []
@@ -113,14 +97,6 @@ def test_sources_are_restored_in_the_order_in_which_they_are_connected(store):
     assert [parts[name].value for name in ("one", "two", "three")] == [1, 2, 3]
     assert report.complete
     assert list(report.sources) == log
-
-
-def test_a_resume_writes_nothing(store):
-    recorder_of(store, a=Part(1)).save()
-
-    recorder_of(store, a=Part()).resume()
-
-    assert len(store.session("s").log()) == 1
 
 
 def test_without_a_checkpoint_there_is_nothing_to_resume(store):
@@ -233,14 +209,6 @@ def test_what_nobody_asks_for_is_named_and_left_out_of_the_next_save(store):
     assert store.session("s").load() == {"a": {"value": 1}}
 
 
-def test_a_state_that_is_no_recording_restores_nothing(store):
-    store.session("s").save([1, 2, 3])
-
-    report = recorder_of(store, a=Part(5)).resume()
-
-    assert report.sources["a"].outcome == "missing"
-
-
 def test_a_source_that_cannot_take_its_state_is_carried_forward_until_it_is_back(store):
     recorder_of(store, a=Part(1), b=Part(2)).save()
     broken = Part("fresh")
@@ -350,24 +318,6 @@ def test_going_on_from_an_older_checkpoint_is_a_branch_of_its_own(store):
     assert (saved.branch, saved.parent) == ("main-1", older.id)
 
 
-def test_saves_and_resumes_are_told_on_the_bus(store):
-    part = Part(1)
-    recorder = recorder_of(store, a=part)
-    told = collected(recorder)
-    recorder.step(4)
-    recorder.beat()
-    saved = recorder.save()
-    recorder.resume()
-
-    created, restored = told()
-    assert created.type == "checkpoint.created"
-    assert (created.checkpoint_id, created.step, created.beat_count) == (saved.id, 4, 1)
-    assert created.size_bytes == saved.size_bytes
-    assert restored.type == "checkpoint.restored"
-    assert (restored.steps_recovered, restored.beats_recovered, restored.complete) == (4, 1, True)
-    assert dict(restored.sources) == {"a": "restored"}
-
-
 def test_a_save_that_fails_is_told_and_reaches_the_caller():
     backend = FaultyBackend(
         holdfast.open("memory:")._backend, [Fault("commit", nth=1, before=failing(disk_full()))]
@@ -397,15 +347,6 @@ def test_a_subscriber_that_fails_or_hangs_harms_no_save(store, caplog):
     assert [each.seq for each in saved] == [1, 2, 3]
 
 
-def test_retention_is_the_sessions(store):
-    recorder = Recorder(store.session("s"), keep=Keep(last=3)).connect("a", Part(1))
-
-    for _ in range(10):
-        recorder.save()
-
-    assert len(store.session("s").log()) == 3
-
-
 def test_names_are_taken_once_and_sources_are_there(store):
     recorder = recorder_of(store, a=Part(1))
 
@@ -419,29 +360,3 @@ def test_names_are_taken_once_and_sources_are_there(store):
         Recorder(store.session("t")).save()
     with pytest.raises(InvalidInputError):
         recorder.step("5")
-
-
-def test_what_is_disconnected_is_no_longer_saved(store):
-    recorder = recorder_of(store, a=Part(1), b=Part(2))
-
-    recorder.disconnect("a").save()
-
-    assert store.session("s").load() == {"b": {"value": 2}}
-
-
-def test_a_model_and_attributes_are_sources_too(store):
-    @dataclass
-    class Goals:
-        open: list
-
-    class Agent:
-        mood = 1
-
-    agent, goals = Agent(), Goals(["x"])
-    recorder_of(store, goals=goals, agent=attributes(agent, "mood")).save()
-    agent.mood, goals.open = 2, []
-
-    report = recorder_of(store, goals=goals, agent=attributes(agent, "mood")).resume()
-
-    assert report.complete
-    assert (agent.mood, goals) == (1, Goals(["x"]))

@@ -257,18 +257,6 @@ async def test_nothing_is_saved_while_only_some_have_their_state_back():
         assert stepped.seq == 2
 
 
-@in_loop
-async def test_a_conflict_forks_and_the_recorder_goes_on_there():
-    async with holdfast.aopen("memory:") as store:
-        recorder = AsyncRecorder(store.session("s")).connect("a", Part(1))
-        await recorder.save()
-        await store.session("s").save({"by": "hand"})
-
-        assert (await recorder.save()).branch == "main-1"
-        assert (await recorder.save()).branch == "main-1"
-        assert recorder.session.branch == "main-1"
-
-
 @pytest.mark.parametrize(
     ("kind", "store", "said"),
     [(AsyncRecorder, holdfast.Store, "needs a AsyncSession"), (Recorder, AsyncStore, "needs a Session")],

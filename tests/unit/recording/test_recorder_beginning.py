@@ -70,18 +70,6 @@ def test_the_first_stop_in_a_session_without_checkpoints_is_saved():
         assert end.value.checkpoint.seq == 1
 
 
-def test_one_that_has_saved_has_last_words_without_a_resume(store):
-    recorder = blank(store)
-    recorder.save()
-    recorder.interrupt()
-
-    with pytest.raises(Interrupted) as end:
-        recorder.tick()
-
-    assert end.value.checkpoint is not None
-    assert end.value.checkpoint.seq == 3
-
-
 def test_a_read_that_fails_leaves_the_recorder_as_it_was():
     inner = MemoryBackend()
     holdfast.Store(inner).session("s").save(GOOD)
@@ -107,28 +95,6 @@ def slow_store(reading, go_on):
         assert go_on.wait(30)
 
     return AsyncStore(FaultyBackend(inner, [Fault("reader", nth=1, before=wait)]))
-
-
-def test_a_task_that_is_cancelled_while_the_resume_reads_saves_nothing():
-    reading, go_on = threading.Event(), threading.Event()
-
-    async def main():
-        store = slow_store(reading, go_on)
-        recorder = AsyncRecorder(store.session("s")).connect("part", Part())
-
-        async def work():
-            async with recorder.interrupts():
-                await recorder.resume()
-
-        task = asyncio.create_task(work())
-        await asyncio.to_thread(reading.wait, 30)
-        task.cancel()
-        go_on.set()
-        await asyncio.wait({task})
-        assert task.cancelled()
-        return await store.session("s").load(), len(await store.session("s").log())
-
-    assert asyncio.run(main()) == (GOOD, 1)
 
 
 def test_nobody_saves_while_a_resume_reads():

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 import holdfast
-from holdfast import AsyncRecorder, Recorder, RecorderForked, every
+from holdfast import Recorder, RecorderForked, every
 from holdfast.backends.memory import MemoryBackend
 from holdfast.testing.faults import Fault, FaultyBackend
 
@@ -105,31 +103,3 @@ def test_a_fork_that_nobody_wanted_is_told_and_counted(store):
 
     assert [each.branch for each in told] == ["main-1"]
     assert store.metrics().checkpoint_conflict_count == 1
-
-
-def test_a_recorder_that_has_begun_stays_where_it_is(store):
-    recorder, _ = started(store)
-    recorder.step(0)
-    store.session("s").fork("@", "idea")
-    store.session("s").switch("idea", remember=True)
-
-    recorder.resume()
-
-    assert recorder.session.branch == "main"
-
-
-def test_on_a_loop_it_is_the_same():
-    async def main():
-        async with holdfast.aopen("memory:") as store:
-            part = Part()
-            recorder = AsyncRecorder(store.session("s")).connect("part", part)
-            await recorder.save()
-            await store.session("s").save({"by": "hand"})
-            part.value = 7
-            await recorder.save()
-
-            again, other = AsyncRecorder(store.session("s")), Part()
-            await again.connect("part", other).resume()
-            return other.value, again.session.branch
-
-    assert asyncio.run(main()) == (7, "main-1")

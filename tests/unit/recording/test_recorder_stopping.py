@@ -56,16 +56,6 @@ def test_the_applications_handlers_are_given_back_exactly(recorder):
         signal.signal(signal.SIGTERM, before)
 
 
-def test_handlers_are_given_back_after_an_error_too(recorder):
-    before = handlers()
-
-    with pytest.raises(ZeroDivisionError), recorder.interrupts():
-        1 / 0  # noqa: B018
-
-    assert handlers() == before
-    assert recorder.session.log() == []
-
-
 def test_a_signal_that_is_ignored_stays_ignored(recorder):
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pydantic
 import pytest
 
-from holdfast import InvalidInputError, StateError, attributes, functions
+from holdfast import InvalidInputError, StateError, functions
 from holdfast.recording.sources import Source, source_of
 
 
@@ -57,14 +57,6 @@ def test_the_fields_of_a_dataclass_are_captured_and_set():
     assert goals == Goals(["y"], 3)
 
 
-def test_a_field_that_was_added_since_keeps_what_it_is():
-    goals = Goals(["x"], 2)
-
-    source_of(goals).restore({"open": []})
-
-    assert goals == Goals([], 2)
-
-
 def test_a_stored_field_that_nobody_can_take_is_an_error_and_changes_nothing():
     goals = Goals(["x"], 2)
 
@@ -82,15 +74,6 @@ def test_a_model_is_restored_with_its_validation():
     with pytest.raises(StateError, match="limit"):
         source.restore({"items": [], "limit": 0})
     assert memory == Memory(items=["b"], limit=4)
-
-
-def test_named_attributes_and_no_others():
-    plain = Plain()
-    source = source_of(attributes(plain, "goals", "mood"))
-
-    assert source.snapshot() == {"goals": ["a"], "mood": 0.5}
-    source.restore({"goals": [], "mood": 1.0})
-    assert (plain.goals, plain.mood) == ([], 1.0)
 
 
 def test_two_functions():
@@ -115,19 +98,6 @@ def test_anything_else_is_refused_with_what_fits(thing, said):
     with pytest.raises(InvalidInputError) as refused:
         source_of(thing)
     assert said in refused.value.hint
-
-
-def test_attributes_that_are_not_there_are_refused():
-    with pytest.raises(InvalidInputError, match="nope"):
-        attributes(Plain(), "nope")
-    with pytest.raises(InvalidInputError):
-        attributes(Plain())
-
-
-@pytest.mark.parametrize("bad", [None, 5])
-def test_what_is_no_function_is_refused(bad):
-    with pytest.raises(InvalidInputError):
-        functions(bad, print)
 
 
 def test_a_snapshot_that_would_have_to_be_awaited_is_refused():
