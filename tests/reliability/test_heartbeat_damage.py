@@ -6,6 +6,7 @@ import asyncio
 import os
 import random
 import shutil
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,20 @@ def test_a_file_that_was_never_a_store_is_left_alone(tmp_path):
         life(path, Clockwork(), beats=1)
     assert caught.value.code == "not-a-store"
     assert [each.name for each in tmp_path.iterdir()] == ["photo.db"]
+
+
+def test_an_agent_that_is_wrong_is_no_damage(healthy, tmp_path):
+    path = tmp_path / "s.db"
+    shutil.copy(healthy, path)
+
+    class Wrong(Clockwork):
+        def parts(self) -> dict[str, Any]:
+            return super().parts() | {"lock": holdfast.functions(threading.Lock, print)}
+
+    with pytest.raises(holdfast.InvalidInputError) as caught:
+        life(path, Wrong(), beats=1)
+    assert caught.value.code == "value-unsupported"
+    assert [each.name for each in tmp_path.iterdir() if "damaged" in each.name] == []
 
 
 def test_a_store_that_is_damaged_while_it_beats_is_mended_and_the_life_goes_on(healthy, tmp_path):

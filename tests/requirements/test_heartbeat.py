@@ -21,6 +21,7 @@ from tests.unit.store.damage import chunk_of, spoil
 
 import holdfast
 from holdfast.agents import Heartbeat, HeartbeatAgent
+from holdfast.recording.sources import source_of
 
 TEN = (
     "affect",
@@ -501,52 +502,57 @@ def test_they_come_from_a_settings_file_and_have_their_defaults_and_an_example_s
 
 @pytest.mark.requirement("H9")
 def test_the_live_agent_is_saved_and_restored_from_another_thread(place):
-    class Slow(Scout):
-        async def act(self, beat):
-            await asyncio.sleep(0)
-
     order: list[str] = []
+    enough = threading.Event()
 
-    class Ordered(Slow):
+    class Ordered(Scout):
+        """Says in which order its parts come back."""
+
         def parts(self):
             def part(name, own):
-                source = holdfast.recording.sources.source_of(own)
-                return holdfast.functions(source.snapshot, lambda v: (order.append(name), source.restore(v)))
+                source = source_of(own)
+
+                def take(value):
+                    order.append(name)
+                    source.restore(value)
+
+                return holdfast.functions(source.snapshot, take)
 
             return {name: part(name, own) for name, own in super().parts().items()}
+
+        def act(self, beat):
+            if enough.is_set():
+                beat.sleep()
+
+    def until(beat):
+        while heartbeat.beat < beat:
+            time.sleep(0.001)
 
     with holdfast.open(place, durability="process") as store:
         heartbeat = Heartbeat(
             Ordered(), store, session="scout", interval=0.001, trigger=holdfast.every(beats=10**6)
         )
+        seen: list[Any] = []
+        heartbeat.events.subscribe("checkpoint.*", lambda event: seen.append(event.type))
         thread = threading.Thread(target=lambda: asyncio.run(heartbeat.run()))
         thread.start()
-        seen: list[Any] = []
-        heartbeat.events.subscribe("checkpoint.*", seen.append)
-        while heartbeat.beat < 5:
-            time.sleep(0.001)
+        until(5)
         saved = heartbeat.save_now("by hand")
-        while heartbeat.beat < saved.step + 20:
-            time.sleep(0.001)
+        until(saved.metadata["beats"] + 20)
         with pytest.raises(holdfast.NotFoundError):
             heartbeat.restore_now("#99")
-        assert not order
+        assert not order, "nothing has changed"
         report = heartbeat.restore_now(saved.id)
-        assert heartbeat.beat < saved.step + 20
-        heartbeat._loop.call_soon_threadsafe(heartbeat.sleep)
+        enough.set()
         thread.join()
-        log = store.session("scout").log()
-    assert (saved.trigger, saved.message) == ("manual", "by hand")
-    assert (report.checkpoint.id, order) == (saved.id, list(TEN))
-    assert [each.trigger for each in log] == ["auto:sleep", "restore", "manual"]
-    assert log[0].step < saved.step + 20
+        slept, restored, first = store.session("scout").log()
+    assert report.checkpoint == saved == first
+    assert order == list(TEN)
+    assert [each.trigger for each in (first, restored, slept)] == ["manual", "restore", "auto:sleep"]
+    assert restored.metadata["beats"] == first.metadata["beats"] < slept.metadata["beats"]
+    assert restored.root == first.root
     assert heartbeat.events.flush(5)
-    assert [each.type for each in seen] == [
-        "checkpoint.created",
-        "checkpoint.restored",
-        "checkpoint.created",
-        "checkpoint.created",
-    ]
+    assert seen == [f"checkpoint.{what}" for what in ("created", "restored", "created", "created")]
     for late in (heartbeat.save_now, lambda: heartbeat.restore_now("#1")):
         with pytest.raises(holdfast.StateError) as refused:
             late()

@@ -359,8 +359,15 @@ def _from_environment(session: Session, wanted: str, branch: str) -> str:
     key = f"{RESUME_VARIABLE}={wanted}"
     if session.keyed(key, f"{key} "):
         return branch
-    ref = ref or "@"
-    checkpoint, values, _, _ = _read(writer.place._replace(branch=branch), ref, _BARE)
+    try:
+        checkpoint, values, _, _ = _read(writer.place._replace(branch=branch), ref or "@", _BARE)
+    except NotFoundError as missing:
+        # Not "there is no checkpoint yet": beginning anew would be saved over what there is.
+        raise InvalidInputError(
+            f"{RESUME_VARIABLE} is {wanted!r:.80}, and {missing}",
+            code=ErrorCode.BAD_CONFIG,
+            hint="holdfast list shows the checkpoints; unset the variable to go on from the newest",
+        ) from missing
     saved = session.save(
         values,
         f"resumed from #{checkpoint.seq}, as {RESUME_VARIABLE} says",
@@ -371,6 +378,8 @@ def _from_environment(session: Session, wanted: str, branch: str) -> str:
         parent=checkpoint.id,
         on_conflict="fork",
     )
+    # Retention must not make a supervised restart rewind again.
+    session.pin(saved.id)
     return saved.branch
 
 

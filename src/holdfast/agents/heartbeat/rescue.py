@@ -66,7 +66,9 @@ def rescued(
     path = _file_of(target)
     if path is None or not path.is_file():
         return None
-    if error.code is ErrorCode.NOT_A_STORE and not _was_a_store(path):
+    if not isinstance(error, IntegrityError) and not (
+        error.code is ErrorCode.NOT_A_STORE and _was_a_store(path)
+    ):
         return None
     if step != "anew" and isinstance(error, IntegrityError):
         with suppress(HoldfastError), open_store(path, create=False, damaged=True) as store:
@@ -74,7 +76,11 @@ def rescued(
                 return rescue
     if step == "repair":
         return None
-    aside = _set_aside(path)
+    try:
+        aside = _set_aside(path)
+    except OSError as trouble:
+        LOG.warning("the damaged store cannot be set aside: %s", trouble)
+        return None
     lost = ["the store's history: only the newest state of this session that could be read is in the new one"]
     with opened(path) as store:
         try:
