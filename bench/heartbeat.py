@@ -25,6 +25,7 @@ from bench.environment import described
 from bench.report import Row, table
 from bench.timing import timed
 from holdfast.agents import Beat, Heartbeat, HeartbeatAgent
+from holdfast.recording.sources import source_of
 
 _PAGES = 1000
 _EVERY = 50
@@ -194,7 +195,7 @@ def _saves(agent: Heavy, folder: Path) -> dict[str, float]:
 
 
 def _captured(agent: Heavy) -> dict[str, Any]:
-    return {name: part.snapshot() for name, part in agent.parts().items()}
+    return {name: source_of(part).snapshot() for name, part in agent.parts().items()}
 
 
 def _resident() -> int:

@@ -46,7 +46,7 @@ class Watcher(HeartbeatAgent):
         changed = {name: size for name, size in beat.notes["seen"].items() if self.files.get(name) != size}
         for name in changed:
             percept = self.sensory.sense("folder", name, 0.8)
-            self.affect.feel("curiosity", percept.salience / 5)
+            self.affect.feel("curiosity", percept["salience"] / 5)
         beat.notes["changed"] = changed
 
     async def think(self, beat: Beat) -> bool:
@@ -58,7 +58,7 @@ class Watcher(HeartbeatAgent):
 
     def act(self, beat: Beat) -> None:
         """Take note of the files, if nothing speaks against it."""
-        if self.ethics.judge("folder.read").allowed:
+        if not self.ethics.against("folder.read"):
             self.files.update(beat.notes["changed"])
 
     def integrate(self, beat: Beat) -> None:
@@ -75,10 +75,10 @@ def sizes(folder: Path) -> dict[str, int]:
 
 async def main() -> None:
     """One life."""
-    async with holdfast.aopen() as store:
-        heartbeat = Heartbeat(Watcher(), store, session="watcher", interval=Interval(0.01, 0.1))
-        life = await heartbeat.run()
-        print(life)
+    # In the usual store, which it opens itself: one that is damaged is mended.
+    heartbeat = Heartbeat(Watcher(), session="watcher", interval=Interval(0.01, 0.1))
+    life = await heartbeat.run()
+    print(life)
 
 
 if __name__ == "__main__":

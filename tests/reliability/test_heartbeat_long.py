@@ -11,11 +11,10 @@ import tracemalloc
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from tests.unit.agents.beats import Counting, beat, lives, resting
+from tests.unit.agents.beats import Counting, beat, lives
 
 import holdfast
 from holdfast.agents import Heartbeat
-from holdfast.backends.lease_rules import this_process
 from holdfast.backends.memory import MemoryBackend
 from holdfast.backends.sqlite import SqliteBackend
 from holdfast.testing.faults import Fault, FaultyBackend
@@ -115,28 +114,6 @@ def test_the_agents_database_is_compared_with_the_checkpoint_and_not_with_the_cl
     woke = asyncio.run(beat(WithDatabase(), opened, 1)).woke
     assert woke is not None
     assert woke.reason == "restored"
-
-
-@pytest.mark.skipif(not this_process("x").started, reason="this system has no /proc like Linux")
-@pytest.mark.parametrize("jump", [-HOUR, HOUR], ids=["back", "forward"])
-def test_a_clock_that_is_set_lets_no_second_heartbeat_live_beside_the_first(jump):
-    clock = Clock()
-
-    async def run():
-        async with holdfast.AsyncStore(MemoryBackend(), clock=clock) as opened:
-            first = Heartbeat(Counting(), opened, interval=3600, trigger=holdfast.every(beats=1))
-            running = asyncio.create_task(first.run())
-            await resting(first, 1)
-            clock.now += jump
-            with pytest.raises(holdfast.ConflictError) as refused:
-                await beat(Counting(), opened, 1)
-            assert refused.value.code == "lease-held"
-            first.sleep()
-            await running
-            return await opened.session("heartbeat").checkpoint(), first.life
-
-    newest, life = asyncio.run(run())
-    assert (life.status, life.last) == ("paused", newest)
 
 
 def test_a_heartbeat_whose_lease_cannot_be_renewed_ends_though_the_renewal_hangs():

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from tests.unit.agents.beats import Counting, beat, lives, resting
-from tests.unit.store.damage import chunk_of, spoil
 
 import holdfast
 from holdfast.agents import Heartbeat, HeartbeatAgent, Interval
@@ -401,42 +400,6 @@ def test_somebody_elses_checkpoint_does_not_end_a_life_and_the_next_one_goes_on_
     assert len(forked) == 1
     assert branch == forked[0].branch != "main"
     assert (second.woke.beat, second.woke.complete, second.beat) == (6, True, 7)
-
-
-@pytest.mark.parametrize("which", ["newest", "all"])
-def test_damaged_checkpoints_are_passed_over_and_named(tmp_path, which):
-    path = tmp_path / "store.db"
-
-    def life(beats, **given):
-        async def run():
-            async with holdfast.aopen(path, durability="process") as store:
-                return await beat(Counting(), store, beats, trigger=holdfast.every(beats=2), **given)
-
-        return asyncio.run(run())
-
-    life(5)
-    with holdfast.open(path) as store:
-        log = store.session("heartbeat").log()
-    assert [each.metadata["beats"] for each in log] == [5, 4, 2]
-    for each in log[:1] if which == "newest" else log:
-        spoil(path, "UPDATE chunks SET data = x'00' WHERE number = ?", chunk_of(path, each.id))
-    woken = life(1)
-
-    woke = woken.woke
-    if which == "newest":
-        assert (woke.reason, woke.beat) == ("restored", 4)
-        assert len(woke.passed_over) == 1
-        assert "restored beat 4" in str(woke)
-        assert "passed over as damaged: #3" in str(woke)
-        assert woken.agent.seen == [1, 2, 3, 4, 5]
-    else:
-        assert (woke.reason, woke.beat, woke.checkpoint, woke.complete) == ("damaged", 0, None, False)
-        assert str(woke).startswith("cold start: there are checkpoints, but none of them can be read")
-        assert woken.agent.seen == [1]
-    # Either way it is saved again, and the life after this one is whole.
-    again = life(1)
-    assert (again.woke.reason, again.woke.beat) == ("restored", woken.beat)
-    assert again.woke.passed_over == ()
 
 
 def test_switched_off_it_neither_restores_nor_saves():
