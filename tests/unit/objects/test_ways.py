@@ -55,6 +55,31 @@ def test_too_deep_is_an_error_with_a_path(wrap, levels):
     assert len(str(caught.value)) < 1000
 
 
+@pytest.mark.parametrize("levels", [1, 8, 9, 40, 83, 84, 126])
+@pytest.mark.parametrize(
+    "beside",
+    [{"a": 2}, {1: 2}, nested(100, lambda inner: [inner]), "x" * 300_000],
+    ids=["dict", "odd", "deep", "long"],
+)
+def test_what_is_accepted_can_be_loaded(levels, beside):
+    for wrap in (lambda inner: Step("s", [inner, beside]), lambda inner: Point(inner, beside)):
+        try:
+            body = encode_value(nested(levels, wrap), TYPES)
+        except InvalidInputError as error:
+            assert error.code is ErrorCode.VALUE_TOO_DEEP  # noqa: PT017
+        else:
+            assert encode_value(decode_value(body, TYPES), TYPES) == body
+
+
+@pytest.mark.parametrize(("levels", "inside"), [(64, 1_000), (200, 250), (20, 100), (2_000, 1)])
+def test_extensions_around_deep_lists_are_an_error_and_no_crash(levels, inside):
+    body = b"\xc0"
+    for _ in range(levels):
+        body = msgpack.extension(msgpack.TUPLE, b"\x91" * inside + body)
+    with pytest.raises(StateError):
+        decode_value(body, TYPES)
+
+
 def test_deep_bytes_are_an_error_and_no_crash():
     for body in (b"\x91" * 1_000_000 + b"\xc0", b"\x81\xa1k" * 300_000 + b"\xc0"):
         with pytest.raises(StateError) as caught:

@@ -26,11 +26,6 @@ _NONCE: Final = int.from_bytes(os.urandom(8), "big") | 1 << 63
 _OPENING: Final = b"\x92"
 _CLOSING: Final = b"\xcf" + _NONCE.to_bytes(8, "big")
 
-_CHECKED_DEPTH: Final = 253
-"""How deep lists and dicts may lie in each other for `ormsgpack.Fragment`, which checks bytes and builds nothing."""
-_LEVELS: Final = 8 * _CHECKED_DEPTH + msgpack.MAX_DEPTH
-"""How deep a value may lie in extensions, about: each level takes half a kilobyte of the thread's stack."""
-
 _UTC: Final = b"\x91\x00"
 
 
@@ -59,13 +54,13 @@ class _LostError(Exception):
 class _Decoder:
     """Decodes one value."""
 
-    __slots__ = ("_failure", "_held", "_held_limit", "_levels", "_types")
+    __slots__ = ("_depth", "_failure", "_held", "_held_limit", "_level", "_types")
 
     def __init__(self, types: TypeRegistry, size: int) -> None:
         self._types = types
-        self._held_limit = msgpack.held_limit(size)
+        self._held_limit = msgpack.held_limit(size, 24)
         self._failure: BaseException | None = None
-        self._levels = self._held = 0
+        self._level = self._depth = self._held = 0
 
     def decode(self, framed: bytes) -> Any:
         try:
@@ -92,7 +87,8 @@ class _Decoder:
         return pair[0]
 
     def _begin(self) -> None:
-        self._failure, self._levels, self._held = None, _LEVELS, 0
+        self._failure = None
+        self._level = self._depth = self._held = 0
 
     def _answer(self, code: int, payload: bytes) -> Any:
         try:
@@ -111,35 +107,24 @@ class _Decoder:
             raise
 
     def _items(self, payload: bytes) -> list[Any]:
-        size = len(payload)
-        depth = min(size, _CHECKED_DEPTH)
-        if self._levels - depth < msgpack.MAX_DEPTH:
-            depth = _depth_of(payload)
-        if depth > self._levels or self._held + size > self._held_limit:
-            raise MalformedError("too many extensions in each other")
-        # One value, and nothing behind it.
-        ormsgpack.Fragment(payload)
-        self._levels -= depth
+        size, depth = len(payload), 0
+        self._level += 1
+        if self._level > msgpack.FREE_LEVELS:
+            depth = msgpack.depth_of(payload)
+        else:
+            # One value, and nothing behind it.
+            ormsgpack.Fragment(payload)
+        self._depth += depth
         self._held += size
+        if self._depth > msgpack.MOST_LEVELS or self._held > self._held_limit:
+            raise MalformedError("too many extensions in each other")
         items = ormsgpack.unpackb(payload, ext_hook=self._answer)
         if type(items) is not list:
             raise MalformedError("an extension that holds no array")
-        self._levels += depth
+        self._level -= 1
+        self._depth -= depth
         self._held -= size
         return items
-
-
-def _depth_of(payload: bytes) -> int:
-    """How deep lists and dicts lie in each other in an encoded value; it is not built."""
-    low, high = 0, _CHECKED_DEPTH
-    while low < high:
-        middle = (low + high) // 2
-        try:
-            ormsgpack.Fragment(b"\x91" * (_CHECKED_DEPTH - middle) + payload)
-            high = middle
-        except ValueError:
-            low = middle + 1
-    return low
 
 
 def _error(failure: BaseException) -> BaseException:

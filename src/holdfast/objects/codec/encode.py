@@ -29,9 +29,6 @@ INSTEAD: Final = -1
 _SORTED: Final = frozenset((msgpack.SET, msgpack.FROZENSET))
 """The codes whose items are written in the order of their encoded bytes."""
 
-_MAX_CALLS: Final = 8
-"""How deep objects may lie in each other for callbacks: each level is a call in C and some in Python."""
-
 _EXACT: Final = msgpack.PACK_OPTIONS
 _TRACKED: Final = _EXACT & ~ormsgpack.OPT_PASSTHROUGH_SUBCLASS
 """Writes the containers of a document like those that they equal, without asking about each."""
@@ -108,12 +105,15 @@ class Encoder:
             return self._walked(value)
         return packed
 
-    def at_once(self, value: Any, *, tracked: bool = False) -> bytes | None:
+    def at_once(self, value: Any, *, tracked: bool = False, inside: int = 0) -> bytes | None:
         """The same in one call; None where it is out of reach, or wrong in some way.
 
-        With `tracked` the containers of a document are written as what they equal; none may be marked `EXACT`.
+        Args:
+            value: What to encode.
+            tracked: Write the containers of a document as what they equal; none may be marked `EXACT`.
+            inside: In how many extensions it lies.
         """
-        self._asked = False
+        self._asked, self._calls = False, inside
         try:
             packed = ormsgpack.packb(value, self._answer, _TRACKED if tracked else _EXACT)
             if self._asked:
@@ -121,6 +121,7 @@ class Encoder:
         except _FAILURES:
             self._raise_interrupt()
             return None
+        self._calls = 0
         return packed
 
     def _raise_interrupt(self) -> None:
@@ -161,7 +162,7 @@ class Encoder:
 
     def _inner(self, value: Any) -> bytes:
         """What an object consists of, encoded on its own."""
-        if self._calls == _MAX_CALLS:
+        if self._calls >= msgpack.FREE_LEVELS:
             raise RecursionError
         self._calls += 1
         packed = ormsgpack.packb(value, self._answer, _EXACT)
@@ -283,8 +284,10 @@ class _Walk:
         self._encoder = encoder
         self._types = types
         self._active: set[int] = set()
-        self._held = 0
-        """Bytes that decoding copies for the extensions in each other that were written last."""
+        self._inside = 0
+        """In how many extensions the present value lies."""
+        self._held = self._levels = 0
+        """What decoding the extensions in each other that were written last takes: bytes, and levels of the stack."""
 
     def value(self, value: Any, level: int, role: int = _VALUE) -> bytes:
         """The encoded value, which lies in so many containers.
@@ -295,14 +298,17 @@ class _Walk:
         if level:
             # Often enough that one odd key does not make a large state slow, seldom enough that nothing is encoded over
             # and over.
-            packed = self._natively(value) if level & (level + 1) else self._encoder.at_once(value)
+            packed = self._natively(value) if level & (level + 1) else self._at_once(value)
             if packed is not None and _is_asked(value, packed) and _fits(packed, level):
                 return packed
         self._check_place(value, level)
         self._active.add(id(value))
-        before, self._held = self._held, 0
+        before = self._held, self._levels
+        self._held = self._levels = 0
+        inside = self._inside
         try:
             opened = self._open(value, role)
+            self._inside += opened.code >= 0
             parts = opened.before
             # No function between one level and the next: the stack is to last for all of them.
             for step, item, inner in opened.items:
@@ -320,7 +326,11 @@ class _Walk:
                 error.again, error.inside = None, len(error.steps)
             raise
         finally:
+            self._inside = inside
             self._active.discard(id(value))
+
+    def _at_once(self, value: Any) -> bytes | None:
+        return self._encoder.at_once(value, inside=self._inside)
 
     def _natively(self, value: Any) -> bytes | None:
         packed = self._encoder.each([value])
@@ -387,8 +397,8 @@ class _Walk:
             return _Opened(code, [("", data, _FIELDS), ("", extra, _BESIDE)], before)
         return _Opened(code, _steps(code, payload))
 
-    def _closed(self, code: int, parts: list[bytes], held_before: int) -> bytes:
-        """A container of that code with these items; so much was held for those next to it."""
+    def _closed(self, code: int, parts: list[bytes], before: tuple[int, int]) -> bytes:
+        """A container of that code with these items; `before` is what those next to it take."""
         if code == _DONE:
             packed = parts[0]
         elif code == _MAP:
@@ -396,16 +406,22 @@ class _Walk:
         else:
             packed = msgpack.array(sorted(parts) if code in _SORTED else parts)
         if code >= 0:
-            self._held += len(packed)
-            if self._held > msgpack.held_limit(len(packed)):
-                raise _PathError(
-                    f"{self._held:,} bytes in objects, tuples or sets that lie in each other",
-                    ErrorCode.VALUE_TOO_DEEP,
-                    _FLATTEN,
-                )
+            self._measure(packed)
             packed = msgpack.extension(code, packed)
-        self._held = max(held_before, self._held)
+        self._held, self._levels = max(before[0], self._held), max(before[1], self._levels)
         return packed
+
+    def _measure(self, payload: bytes) -> None:
+        """Refuse an extension that could not be decoded again: too much in too many of them."""
+        self._held += len(payload)
+        if self._inside > msgpack.FREE_LEVELS:
+            self._levels += _depth_of(payload)
+        if self._held > msgpack.held_limit(len(payload), 16) or self._levels > msgpack.MOST_LEVELS:
+            raise _PathError(
+                f"{self._held:,} bytes in objects, tuples or sets that lie in each other",
+                ErrorCode.VALUE_TOO_DEEP,
+                _FLATTEN,
+            )
 
 
 def _steps(code: int, items: list[Any]) -> list[_Item]:
@@ -425,6 +441,13 @@ def _names(code: int, items: list[Any]) -> list[str]:
             steps += (paths.into_key_step(key), paths.key_step(key))
         return steps
     return [_NAMED.get((code, at), "") for at in range(len(items))]
+
+
+def _depth_of(payload: bytes) -> int:
+    try:
+        return msgpack.depth_of(payload)
+    except ValueError:
+        return msgpack.MOST_LEVELS + 1
 
 
 def _is_clean(text: str) -> bool:

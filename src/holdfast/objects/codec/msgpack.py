@@ -16,6 +16,16 @@ import ormsgpack
 MAX_DEPTH: Final = 254
 """How deep containers may lie in each other, counted as on the wire: a registered object is two levels."""
 
+FREE_LEVELS: Final = 8
+"""So deep extensions may lie in each other whatever is in them: each level is a call in C, and some in Python."""
+
+MOST_LEVELS: Final = 1_000
+"""How deep lists and dicts may lie in the extensions below those, all added up: each takes half a kilobyte of the
+stack of the thread that decodes it."""
+
+_CHECKED_DEPTH: Final = 253
+"""How deep lists and dicts may lie in each other for `ormsgpack.Fragment`, which checks bytes and builds nothing."""
+
 READ_DEPTH: Final = 1_022
 """How deep lists and dicts may lie in what is read. Parts of a large state are encoded on their own, each within the
 limit, some dozens of levels down; what was saved must always load."""
@@ -105,10 +115,28 @@ def extension(code: int, payload: bytes) -> bytes:
     return extension_header(code, len(payload)) + payload
 
 
-def held_limit(size: int) -> int:
+def depth_of(encoded: bytes) -> int:
+    """How deep lists and dicts lie in each other in an encoded value; what is in extensions does not count.
+
+    Raises:
+        ValueError: They lie too deep to say, or these are not the bytes of one value.
+    """
+    ormsgpack.Fragment(encoded)
+    low, high = 0, _CHECKED_DEPTH
+    while low < high:
+        middle = (low + high) // 2
+        try:
+            ormsgpack.Fragment(b"\x91" * (_CHECKED_DEPTH - middle) + encoded)
+            high = middle
+        except ValueError:
+            low = middle + 1
+    return low
+
+
+def held_limit(size: int, times: int) -> int:
     """How many bytes may be copied for extensions in each other, in a value of so many bytes.
 
     Each level holds a copy of its payload while it is decoded: bytes made for it would otherwise take hundreds of times
-    their size. What is saved keeps within this, so that it can be loaded.
+    their size. What is saved keeps within less, so that it can be loaded.
     """
-    return max(16 * size, 16 << 20)
+    return max(times * size, times << 20)
