@@ -217,14 +217,14 @@ MALFORMED: dict[str, list[Any]] = {
 @pytest.mark.parametrize(
     ("name", "data"), [(name, data) for name, several in MALFORMED.items() for data in several]
 )
-def test_bytes_that_are_no_object_of_a_known_class_are_an_error_with_a_path(place, name, data):
+def test_bytes_that_are_no_object_of_a_known_class_are_an_error(place, name, data):
     with holdfast.open(place) as store:
         store.session("s").save({"value": [holdfast.Opaque(name, 1, data)]})
         prepare(store)
         with pytest.raises(holdfast.StateError) as refused:
             store.session("s").load()
 
-    assert refused.value.details["path"].startswith("state['value']")
+    assert refused.value.hint
 
 
 def test_a_field_that_another_version_of_langchain_has_becomes_an_extra_one():
