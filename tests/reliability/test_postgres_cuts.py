@@ -20,7 +20,6 @@ from tests.reliability.crews import in_threads
 
 import holdfast
 from holdfast import BackendError, ErrorCode
-from holdfast.backends.postgres.backend import KnownSessions
 
 THREADS, SAVES = 6, 60
 
@@ -254,7 +253,7 @@ def test_an_operation_whose_connection_breaks_takes_place_once_or_says_that_it_d
     session.tag("@~1", "first")
     before = looks(store)
     if words != (b"apply",):
-        store._backend._known = KnownSessions()
+        store._backend._known.clear()
     proxy.cut(when, *words)
     try:
         operation(store.session("work"))

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -67,29 +65,7 @@ _ROW_BYTES: Final = 1500
 """Of a row, beside its metadata."""
 
 _MOST_SESSIONS: Final = 4096
-"""Sessions that are remembered as this process left them; a few hundred bytes each."""
-
-
-class KnownSessions:
-    """The sessions that were written last, as the commit left them: the next one need not read them."""
-
-    def __init__(self) -> None:
-        self._sessions: OrderedDict[str, KnownSession] = OrderedDict()
-        # Threads share a backend, and an OrderedDict that two of them reorder at once breaks. Reentrant: a signal
-        # handler, or what is collected as garbage, may save something in the thread that has it.
-        self._lock = threading.RLock()
-
-    def take(self, session: str) -> KnownSession | None:
-        """A session as it was left; whoever is at work on it has it to itself."""
-        with self._lock:
-            return self._sessions.pop(session, None)
-
-    def put(self, known: KnownSession) -> None:
-        """Keep a session, and drop the oldest ones for it."""
-        with self._lock:
-            self._sessions[known.row.id] = known
-            while len(self._sessions) > _MOST_SESSIONS:
-                self._sessions.popitem(last=False)
+"""Sessions that are remembered; a few hundred bytes each."""
 
 
 class PostgresBackend:
@@ -107,7 +83,8 @@ class PostgresBackend:
         """What is remembered of the store: nothing yet, or nothing that still holds."""
         self._pid = os.getpid()
         self._recent = RecentChunks()
-        self._known = KnownSessions()
+        # Sessions as this process left them: whoever writes next to one need not read it, and has it to itself.
+        self._known: dict[str, KnownSession] = {}
         self._watcher = Watcher(self._pool)
         # Extension tables that are there as declared.
         self._ready: set[Table] = set()
@@ -180,7 +157,9 @@ class PostgresBackend:
         written = self._commit(batch, chunks)
         note_depths(chunks, self._recent)
         remember(chunks, self._recent)
-        self._known.put(written.session)
+        if len(self._known) >= _MOST_SESSIONS:
+            self._known.clear()
+        self._known[written.session.row.id] = written.session
         self._ready.update(change.table for change in batch.rows)
         return Receipt(tuple(written.checkpoints[row.id] for row in batch.checkpoints))
 
@@ -203,7 +182,7 @@ class PostgresBackend:
         self._check_open()
         rules.check_adoption(batch)
         chunks = prepare(batch, self._recent, self.reader, compress=self._compress)
-        self._known.take(batch.session.id)
+        self._known.pop(batch.session.id, None)
 
         def begins_anew(error: psycopg.Error) -> bool:
             if error.sqlstate == commit.UNFOUNDED:
@@ -285,7 +264,7 @@ class PostgresBackend:
     def erase_session(self, session: str) -> None:
         """See `Backend.erase_session`."""
         self._check_open()
-        self._known.take(session)
+        self._known.pop(session, None)
 
         def erase(connection: Connection) -> None:
             with connection.transaction():
@@ -402,7 +381,7 @@ class PostgresBackend:
                         raise
 
     def _try(self, batch: Batch, chunks: Sequence[PackedChunk]) -> Written:
-        known = self._known.take(batch.claim.session)
+        known = self._known.pop(batch.claim.session, None)
         with self._pool.connection() as connection:
             if known is not None and commit.can_attempt(batch):
                 try:
