@@ -25,7 +25,7 @@ import holdfast
 from bench.environment import described
 from bench.report import Row, table
 from holdfast.objects.codec.registry import GLOBAL
-from holdfast.objects.diffing.states import changes_of_roots
+from holdfast.objects.diff.diff import diff_roots
 from holdfast.objects.tree.read import reachable
 from holdfast.storage.records import ChunkHash
 
@@ -148,7 +148,7 @@ def _read(store: holdfast.Store, old: holdfast.Checkpoint, new: holdfast.Checkpo
             size += sum(map(len, taken.values()))
             return taken
 
-        changes_of_roots(one, other, read, GLOBAL)
+        diff_roots(one, other, read, GLOBAL)
         both = sum(len(list(reachable(root, reader.chunks))) for root in (one, other))
     return chunks, size, both
 

@@ -46,7 +46,6 @@ CLASSES = (
     "Diff",
     "Change",
     "PathStep",
-    "Excerpt",
     "DiffStat",
     "MergeReport",
     "MergeConflict",

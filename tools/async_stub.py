@@ -31,7 +31,7 @@ from typing import Any, BinaryIO, Final, Generic, Literal, Self, TypeAlias, Type
 from holdfast.store.document import TrackedDocument
 from holdfast.store.open import open_store
 {imports}
-from holdfast.objects.merging.conflict import MergeConflict
+from holdfast.objects.merge.conflict import MergeConflict
 from holdfast.store.store import Store
 from holdfast.store.session import Session
 

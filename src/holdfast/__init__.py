@@ -46,9 +46,10 @@ if TYPE_CHECKING:
     from holdfast.history.tree import Tree
     from holdfast.objects.codec.opaque import Opaque
     from holdfast.objects.codec.registry import register
-    from holdfast.objects.diffing.change import Change, Excerpt, PathStep
-    from holdfast.objects.diffing.diff import Diff, DiffStat
-    from holdfast.objects.merging.conflict import ABSENT, MergeConflict, MergeResolution
+    from holdfast.objects.codec.state_path import PathStep
+    from holdfast.objects.diff.change import Change
+    from holdfast.objects.diff.diff import Diff, DiffStat
+    from holdfast.objects.merge.conflict import ABSENT, MergeConflict, MergeResolution
     from holdfast.recording.async_recorder import AsyncRecorder
     from holdfast.recording.bus import EventBus, EventStream, Subscription
     from holdfast.recording.events import (
@@ -132,7 +133,6 @@ __all__ = [
     "Event",
     "EventBus",
     "EventStream",
-    "Excerpt",
     "ExecutionResult",
     "Executor",
     "ExportReport",
@@ -233,15 +233,14 @@ _HOMES = {
     "ExportReport": "holdfast.reports.transfer:ExportReport",
     "ImportReport": "holdfast.reports.transfer:ImportReport",
     "SessionImport": "holdfast.reports.transfer:SessionImport",
-    "Change": "holdfast.objects.diffing.change:Change",
-    "Excerpt": "holdfast.objects.diffing.change:Excerpt",
-    "PathStep": "holdfast.objects.diffing.change:PathStep",
-    "Diff": "holdfast.objects.diffing.diff:Diff",
-    "DiffStat": "holdfast.objects.diffing.diff:DiffStat",
-    "ABSENT": "holdfast.objects.merging.conflict:ABSENT",
-    "MergeConflict": "holdfast.objects.merging.conflict:MergeConflict",
+    "Change": "holdfast.objects.diff.change:Change",
+    "PathStep": "holdfast.objects.codec.state_path:PathStep",
+    "Diff": "holdfast.objects.diff.diff:Diff",
+    "DiffStat": "holdfast.objects.diff.diff:DiffStat",
+    "ABSENT": "holdfast.objects.merge.conflict:ABSENT",
+    "MergeConflict": "holdfast.objects.merge.conflict:MergeConflict",
     "MergeReport": "holdfast.reports.changes:MergeReport",
-    "MergeResolution": "holdfast.objects.merging.conflict:MergeResolution",
+    "MergeResolution": "holdfast.objects.merge.conflict:MergeResolution",
     "Opaque": "holdfast.objects.codec.opaque:Opaque",
     "register": "holdfast.objects.codec.registry:register",
     "Tree": "holdfast.history.tree:Tree",

@@ -52,6 +52,7 @@ NOT_AWAITED: Final = frozenset(
         "pack",
         "unpack",
         "json_form",
+        "from_json_form",
         "metrics",
         "collector",
     }

@@ -17,7 +17,7 @@ from holdfast.objects.codec.decode import decode_value
 from holdfast.objects.codec.encode import encode_value
 from holdfast.objects.codec.errors import MalformedError, MismatchError
 from holdfast.objects.codec.registry import TypeRegistry
-from holdfast.objects.exact import _READERS, exact_json, from_json
+from holdfast.objects.codec.tagged_json import _READERS, from_json, tagged_json
 from holdfast.store.archive.envelope import ArchiveLimits
 from holdfast.store.archive.source import parse
 
@@ -27,7 +27,7 @@ NOBODY = TypeRegistry()
 @given(values(records=records(), keys=keys()), st.booleans())
 def test_a_value_is_made_again_from_its_text_to_the_byte(value, one_line):
     body = encode_value(value, TYPES)
-    text = "".join(exact_json(decode_value(body, NOBODY), one_line=one_line))
+    text = tagged_json(decode_value(body, NOBODY), one_line=one_line)
     # As strictly as an import does: nothing in it is half a surrogate pair, and no key comes twice.
     assert encode_value(from_json(parse(text.encode(), ArchiveLimits(), "it")), NOBODY) == body
     assert not (one_line and "\n" in text)
@@ -38,7 +38,7 @@ def test_a_value_is_made_again_from_its_text_to_the_byte(value, one_line):
 @example(["\\ud83d", "\\", "\ud83d\\"])
 @given(values())
 def test_values_without_classes_come_back_identical(value):
-    assert identical(from_json(json.loads("".join(exact_json(value)))), value)
+    assert identical(from_json(json.loads(tagged_json(value))), value)
 
 
 def json_values():
@@ -75,7 +75,7 @@ def test_whatever_json_says_is_a_value_or_is_refused(data):
     except InvalidInputError:
         # Made of parts that each are fine, and together no state: an Opaque with a set in it as a key, say.
         return
-    assert encode_value(from_json(json.loads("".join(exact_json(value)))), NOBODY) == body
+    assert encode_value(from_json(json.loads(tagged_json(value))), NOBODY) == body
 
 
 def refused(text):

@@ -20,10 +20,10 @@ from holdfast.objects.codec.decode import decode_value
 from holdfast.objects.codec.encode import encode_value
 from holdfast.objects.codec.opaque import Opaque
 from holdfast.objects.codec.registry import TypeRegistry
-from holdfast.objects.merging.conflict import ABSENT, MergeConflict
-from holdfast.objects.merging.resolving import Resolver
-from holdfast.objects.merging.states import MergedValue, merge_roots, merge_values
-from holdfast.objects.merging.texts import merge_lines
+from holdfast.objects.merge.conflict import ABSENT, MergeConflict
+from holdfast.objects.merge.merge import merge_lines
+from holdfast.objects.merge.resolve import Resolver
+from holdfast.objects.merge.states import MergedValue, merge_roots, merge_values
 from holdfast.objects.tree.state import encode_state
 
 TYPES = TypeRegistry()
@@ -31,7 +31,7 @@ KEYS = ["a", "b", "c", "d", "id"]
 
 
 def merged(base: Any, ours: Any, theirs: Any, resolve: Any = None) -> MergedValue:
-    return merge_values(base, ours, theirs, TYPES, resolve)
+    return merge_values([base], ours, theirs, TYPES, resolve)
 
 
 def same(one: Any, other: Any) -> bool:

@@ -7,9 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import holdfast
-from holdfast.objects.codec.paths import parse_path
-from holdfast.objects.diffing.change import PathStep, path_text
-from holdfast.objects.merging.patterns import parse
+from holdfast.objects.codec.state_path import PathStep, parse_path, path_text
+from holdfast.objects.merge.resolve import _pattern as parse
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=12)
 AWKWARD = st.text("'\"][#.\\:*{}a0\n\r\u2028\ud800 ", max_size=12)

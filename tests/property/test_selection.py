@@ -11,10 +11,10 @@ from tests.property.test_tree import ITEMS, SMALL
 from tests.values import identical
 
 from holdfast import ErrorCode, InvalidInputError, NotFoundError
-from holdfast.objects.codec.paths import parse_path
 from holdfast.objects.codec.registry import GLOBAL
+from holdfast.objects.codec.state_path import parse_path
+from holdfast.objects.diff.location import select_part
 from holdfast.objects.tree.boundaries import FORMAT_0
-from holdfast.objects.tree.select import select_part
 from holdfast.objects.tree.state import encode_state
 
 

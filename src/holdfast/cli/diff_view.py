@@ -73,8 +73,6 @@ class Rows:
             yield from self._value("new", f"{path}: ", change.new)
         elif change.op == "remove":
             yield from self._value("old", f"{path}: ", change.old)
-        elif change.partial:
-            yield from self._parts(path, change)
         elif isinstance(change.old, str) and isinstance(change.new, str):
             yield from self._texts(path, change.old, change.new)
         else:
@@ -119,17 +117,6 @@ class Rows:
             return
         yield _plain("head", f"{path}:")
         yield from self._lines(old, new)
-
-    def _parts(self, path: str, change: Change) -> Iterator[Row]:
-        """The parts of a long text or of long bytes that differ; the rest was not even read."""
-        yield _plain("head", f"{path}: parts of {change.old.size:,} and {change.new.size:,} bytes")
-        for old, new in zip(change.old.parts, change.new.parts, strict=True):
-            yield _plain("fold", f"  {self._mark}")
-            if isinstance(old, str):
-                yield from self._lines(old, new)
-            else:
-                yield self._words("  ", repr(old), repr(new))
-        yield _plain("fold", f"  {self._mark}")
 
     def _lines(self, old: str, new: str) -> Iterator[Row]:
         parts = line_marks(old, new)

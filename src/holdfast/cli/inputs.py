@@ -32,9 +32,22 @@ MAX_BYTES = 256 << 20
 _WORDS = r'(?s)"(?:[^"\\]|\\.)*"|[{}\[\]:,]|-?[A-Za-z]+|-?[0-9][0-9.eE+-]*'
 
 
-def read_state(source: str, what: str = "state") -> Any:
+def read_json(source: str, what: str) -> Any:
     """The JSON value in a file, or on stdin for `-`; `what` is the option that asked for it."""
     return parse_json(_read(source, what), "stdin" if source == "-" else source)
+
+
+def value_of(data: Any, name: str) -> Any:
+    """The value that tagged JSON stands for; `name` says where it came from."""
+    from holdfast.reports.text import MalformedError, from_json
+
+    try:
+        return from_json(data)
+    except MalformedError as error:
+        _refuse(
+            f"{name}: {error}",
+            "holdfast show --state --json writes such values; docs/reference/cli.md#json lists them",
+        )
 
 
 def _read(source: str, what: str) -> bytes:
@@ -249,7 +262,7 @@ def judged_by(command: str, timeout: float | None) -> Callable[[Any], Any]:
         from holdfast import Skip
         from holdfast.reports.text import tagged_json
 
-        code = _run(command, "".join(tagged_json(state)), timeout)
+        code = _run(command, tagged_json(state), timeout)
         if code == SKIPPED:
             return Skip
         if not 0 <= code <= LAST:

@@ -7,7 +7,6 @@ With limits, long texts, containers and deep branches are cut with a count of wh
 from __future__ import annotations
 
 import json
-import re
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -16,7 +15,7 @@ from typing import Any
 
 from holdfast.cli.terminal import escape_controls, escape_json, text_width
 from holdfast.record import Record
-from holdfast.reports.text import integer_text, member_order, plain_text, type_name, zone_name
+from holdfast.reports.text import integer_text, json_form, member_order, plain_text, type_name, zone_name
 from holdfast.reports.text import tagged_json as plain_tagged_json
 
 _MAX_MARGIN = 32
@@ -256,9 +255,9 @@ def _margin(level: int) -> str:
     return "  " * min(level, _MAX_MARGIN)
 
 
-def tagged_json(value: Any, *, depth: int = 0) -> Iterator[str]:
-    """The JSON text of a state, in pieces; `depth` is where in a larger document it will stand."""
-    return map(escape_json, plain_tagged_json(value, depth=depth))
+def tagged_json(value: Any) -> str:
+    """The JSON text of a state, safe to look at."""
+    return escape_json(plain_tagged_json(value))
 
 
 NO_VALUE = "-"
@@ -357,10 +356,4 @@ _TOLD: tuple[tuple[Any, Callable[[Any, Any], str]], ...] = (
 
 def json_line(value: Any) -> str:
     """A value as tagged JSON, on one line and whole."""
-    # Line ends are only ever between the tokens of JSON, in whatever pieces it comes: those in a text are escaped.
-    return re.sub(r"(,?)\n *", lambda found: found[1] and ", ", "".join(tagged_json(value)))
-
-
-def json_member(name: str, value: Any, *, depth: int = 1) -> str:
-    """One member of a larger JSON document, with a value of a state."""
-    return f'"{name}": {"".join(tagged_json(value, depth=depth))}'
+    return escape_json(json.dumps(json_form(value), ensure_ascii=False))

@@ -36,7 +36,6 @@ from holdfast.reports import (
     RestorePlan,
     TagPlan,
 )
-from holdfast.reports.text import from_json
 
 if TYPE_CHECKING:
     from holdfast.operations.service import Service
@@ -205,7 +204,7 @@ def create(
     if state is UNSET:
         return Saved(_of_live(service, session, message), live=True)
     if tagged:
-        state = from_json(state)
+        state = service.store.from_json_form(state)
     found = service.session(session, branch)
     expected = {} if expect is None else {"expect": expect}
     return Saved(found.save(state, message, **given, **expected), live=False)  # type: ignore[arg-type]

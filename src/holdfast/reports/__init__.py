@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from holdfast.history.tree import (
         Tree,
     )
-    from holdfast.objects.diffing.diff import (
+    from holdfast.objects.diff.diff import (
         Diff,
         DiffStat,
     )
@@ -163,7 +163,7 @@ __all__ = [
 
 _MODULES = {
     "holdfast.history.tree": ("Tree",),
-    "holdfast.objects.diffing.diff": (
+    "holdfast.objects.diff.diff": (
         "Diff",
         "DiffStat",
     ),

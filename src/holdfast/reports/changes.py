@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import Any, Generic, Literal, TypeVar
 
 from holdfast.history.checkpoint import Checkpoint
-from holdfast.objects.diffing.diff import Diff
-from holdfast.objects.merging.conflict import MergeConflict, MergeResolution
-from holdfast.objects.tagged import json_form
+from holdfast.objects.codec.tagged_json import json_form
+from holdfast.objects.diff.diff import Diff
+from holdfast.objects.merge.conflict import MergeConflict, MergeResolution
 from holdfast.reports.report import Report
 
 

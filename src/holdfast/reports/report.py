@@ -56,6 +56,6 @@ def iso(moment: datetime) -> str:
 
 
 def _state(value: Any) -> Any:
-    from holdfast.objects.tagged import json_form
+    from holdfast.objects.codec.tagged_json import json_form
 
     return json_form(value)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from holdfast.objects.codec.paths import quoted
-from holdfast.objects.diffing.change import path_text
-from holdfast.objects.diffing.words import Lines, Mark, line_marks, word_marks
-from holdfast.objects.exact import from_json
-from holdfast.objects.tagged import (
+from holdfast.objects.codec.errors import MalformedError
+from holdfast.objects.codec.state_path import path_text, quoted
+from holdfast.objects.codec.tagged_json import (
+    from_json,
     integer_text,
     json_form,
     member_order,
@@ -15,10 +14,15 @@ from holdfast.objects.tagged import (
     type_name,
     zone_name,
 )
+from holdfast.objects.diff.json_patch import apply_patch, check_patch
+from holdfast.objects.diff.words import Lines, Mark, line_marks, word_marks
 
 __all__ = [
     "Lines",
+    "MalformedError",
     "Mark",
+    "apply_patch",
+    "check_patch",
     "from_json",
     "integer_text",
     "json_form",

@@ -1,11 +1,11 @@
 """Comparing checkpoints: two rows are found, their states compared in one view of the store, and the result kept.
 
-Two checkpoints with the same root have the same state, and nothing is read. A Diff may read again when it is asked for
-a JSON patch, where a long text changed: through a view of its own, because the one it came from is closed by then.
+Two checkpoints with the same root have the same state, and nothing is read.
 """
 
 from __future__ import annotations
 
+from copy import deepcopy
 from functools import partial
 from typing import Any
 
@@ -14,14 +14,12 @@ from holdfast.history.checkpoint import Checkpoint
 from holdfast.history.refs import resolve
 from holdfast.objects.codec.decode import decode_value
 from holdfast.objects.codec.encode import encode_value
-from holdfast.objects.codec.paths import parse_path
+from holdfast.objects.codec.errors import MalformedError
 from holdfast.objects.codec.registry import TypeRegistry
-from holdfast.objects.diffing.change import PathStep
-from holdfast.objects.diffing.diff import Diff
-from holdfast.objects.diffing.states import changes_of_roots, plain_value_at
-from holdfast.objects.tagged import json_form
-from holdfast.storage.ports import Backend, Reader
-from holdfast.storage.records import CheckpointRow, ChunkHash
+from holdfast.objects.codec.tagged_json import from_json, json_form
+from holdfast.objects.diff.diff import Diff, diff_roots
+from holdfast.storage.ports import Reader
+from holdfast.storage.records import CheckpointRow
 from holdfast.store.place import Place, read_again, session_of
 
 FIRST = "first state"
@@ -35,24 +33,17 @@ def diff_refs(
     new: str | Checkpoint,
     *,
     path: str | None = None,
-    whole: bool = False,
 ) -> Diff:
     """What differs between two checkpoints; a Checkpoint may be of any session of the store."""
-    return read_again(partial(_diff_refs, place, types, old, new, path, whole=whole))
+    return read_again(partial(_diff_refs, place, types, old, new, path))
 
 
 def _diff_refs(
-    place: Place,
-    types: TypeRegistry,
-    old: str | Checkpoint,
-    new: str | Checkpoint,
-    path: str | None,
-    *,
-    whole: bool,
+    place: Place, types: TypeRegistry, old: str | Checkpoint, new: str | Checkpoint, path: str | None
 ) -> Diff:
     with place.backend.reader() as reader:
         before, after = (_row(place, reader, ref) for ref in (old, new))
-        return _diff(place.backend, reader, types, (before.root, after.root), path, whole=whole)
+        return diff_roots(before.root, after.root, reader.chunks, types, path=path)
 
 
 def check_checkpoints(*given: object) -> None:
@@ -81,7 +72,7 @@ def _label_of(place: Place, types: TypeRegistry, ref: str | Checkpoint) -> str:
         before = None if row.prev is None else reader.checkpoint(row.prev)
         if before is None:
             return FIRST
-        diff = _diff(place.backend, reader, types, (before.root, row.root), None, whole=False)
+        diff = diff_roots(before.root, row.root, reader.chunks, types)
     return diff.summary() or (UNCHANGED if row.trigger == "manual" else row.trigger)
 
 
@@ -90,26 +81,17 @@ def json_form_of(value: Any, types: TypeRegistry) -> Any:
     return json_form(decode_value(encode_value(value, types), TypeRegistry()))
 
 
-def _diff(
-    backend: Backend,
-    reader: Reader,
-    types: TypeRegistry,
-    roots: tuple[ChunkHash, ChunkHash],
-    path: str | None,
-    *,
-    whole: bool,
-) -> Diff:
-    changes = changes_of_roots(*roots, reader.chunks, types, path=path, whole=whole)
-    depth = 0 if path is None else len(parse_path(path))
-    return Diff(changes, partial(_fetch, backend, roots[1]), depth)
-
-
-def _fetch(backend: Backend, root: ChunkHash, steps: tuple[PathStep, ...]) -> Any:
-    def work() -> Any:
-        with backend.reader() as reader:
-            return plain_value_at(root, steps, reader.chunks)
-
-    return read_again(work)
+def value_of_json_form(data: Any, types: TypeRegistry) -> Any:
+    """The value of tagged JSON; objects of registered classes as themselves."""
+    try:
+        value = from_json(deepcopy(data))
+    except MalformedError as error:
+        raise InvalidInputError(
+            f"this is not the JSON form of a state: {error}",
+            code=ErrorCode.BAD_ARGUMENT,
+            hint="store.json_form(state) gives one",
+        ) from error
+    return decode_value(encode_value(value, TypeRegistry()), types)
 
 
 def _row(place: Place, reader: Reader, ref: str | Checkpoint) -> CheckpointRow:

@@ -21,11 +21,9 @@ from holdfast.history.oplog import FROM_SESSION
 from holdfast.history.refs import get_head
 from holdfast.objects.codec.decode import decode_value
 from holdfast.objects.codec.registry import TypeRegistry
-from holdfast.objects.diffing.change import PathStep
-from holdfast.objects.diffing.diff import Diff
-from holdfast.objects.diffing.states import changes_of_roots
-from holdfast.objects.merging.resolving import Resolve, Resolver
-from holdfast.objects.merging.states import MergedState, merge_roots
+from holdfast.objects.diff.diff import Diff, diff_roots
+from holdfast.objects.merge.resolve import Resolve, Resolver
+from holdfast.objects.merge.states import MergedState, merge_roots
 from holdfast.objects.tree.state import encode_state
 from holdfast.record import Record
 from holdfast.reports.changes import MergeReport
@@ -185,11 +183,7 @@ def _changes(reader: Reader, ours: ChunkHash, written: _Written, types: TypeRegi
         found = dict(reader.chunks([name for name in names if name not in new]))
         return found | {name: new[name].data for name in names if name in new}
 
-    return Diff(changes_of_roots(ours, written.root, read, types, whole=True), _nothing_left)
-
-
-def _nothing_left(steps: tuple[PathStep, ...]) -> NoReturn:
-    raise AssertionError(f"texts were read whole, and {steps} was asked for")
+    return diff_roots(ours, written.root, read, types)
 
 
 def _row(place: Place, sides: _Sides, written: _Written, wanted: Wanted, now: int) -> CheckpointRow:

@@ -65,7 +65,7 @@ def load_intact(writer: Writer, ref: str | Checkpoint, path: str | None, types: 
         )
         if path is None:
             return found.state
-        from holdfast.objects.tree.select import select_part
+        from holdfast.objects.diff.location import select_part
 
         return select_part(found.row.root, path, found.read, types)
 

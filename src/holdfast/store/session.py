@@ -35,8 +35,8 @@ from holdfast.store.save import Writer
 if TYPE_CHECKING:
     from holdfast.history.keep import Keep
     from holdfast.history.tree import Tree
-    from holdfast.objects.diffing.diff import Diff
-    from holdfast.objects.merging.resolving import Resolve
+    from holdfast.objects.diff.diff import Diff
+    from holdfast.objects.merge.resolve import Resolve
     from holdfast.reports.changes import MergeReport, Undone
     from holdfast.reports.listings import BranchInfo, OperationInfo
     from holdfast.reports.search import Around, BisectReport, Blame, Divergence, GrepMatch, PathChange
@@ -433,7 +433,7 @@ class Session:
             self._writer.notice(reader, row)
             kept.note_root(self.id, row.root)
             if path is not None:
-                from holdfast.objects.tree.select import select_part
+                from holdfast.objects.diff.location import select_part
 
                 return select_part(row.root, path, kept.through(reader.chunks), types)
             found = read_state(row.root, kept.through(reader.chunks, row.size_bytes))
@@ -643,7 +643,7 @@ class Session:
             self._writer.expected = turn.lost
         return turn.undone
 
-    def diff(self, a: Ref = "@~1", b: Ref = "@", *, path: str | None = None, whole: bool = False) -> Diff:
+    def diff(self, a: Ref = "@~1", b: Ref = "@", *, path: str | None = None) -> Diff:
         """Return what differs between two states, reading only that: by default what the newest checkpoint changed.
 
         Equal means of the same type and value: 1, 1.0 and True differ, and so does a dict whose keys stand in another
@@ -653,8 +653,6 @@ class Session:
             a: The checkpoint before; a ref, or a Checkpoint of any session of the store.
             b: The one after, likewise.
             path: Only this part of both: `messages`, `beliefs.b7`. What only one of them has was added or removed.
-            whole: Read texts and bytes of more than 16 KB whole where they differ, instead of the parts that do. Then
-                no change has an `Excerpt`, and `json_patch` reads nothing more.
 
         Raises:
             NotFoundError: A ref names nothing, or neither state has anything at `path`.
@@ -662,7 +660,7 @@ class Session:
         """
         from holdfast.store.diff import diff_refs
 
-        return diff_refs(self._writer.place, self._writer.parts.types, a, b, path=path, whole=whole)
+        return diff_refs(self._writer.place, self._writer.parts.types, a, b, path=path)
 
     def diverge(self, a: Ref, b: Ref = "@") -> Divergence:
         """Return where two lines of work differ first, and how: two branches, sessions or executions.

@@ -34,7 +34,7 @@ from holdfast.store.session import Session, check_limit
 
 if TYPE_CHECKING:
     from holdfast.history.keep import Keep
-    from holdfast.objects.diffing.diff import Diff
+    from holdfast.objects.diff.diff import Diff
     from holdfast.reports.transfer import CopyReport, ImportReport
     from holdfast.reports.upkeep import ForgetReport, GcReport, RepairReport, VerifyReport
     from holdfast.storage.tables import RowChange, Table
@@ -339,12 +339,12 @@ class Store:
 
         return EachState(self._backend, self._parts.types, checkpoints, self._parts.at_hand)
 
-    def diff(self, a: Checkpoint, b: Checkpoint, *, path: str | None = None, whole: bool = False) -> Diff:
+    def diff(self, a: Checkpoint, b: Checkpoint, *, path: str | None = None) -> Diff:
         """Return what differs between the states of two checkpoints of any sessions; see `Session.diff`."""
         from holdfast.store.diff import check_checkpoints
 
         check_checkpoints(a, b)
-        return self.session(a.session).diff(a, b, path=path, whole=whole)
+        return self.session(a.session).diff(a, b, path=path)
 
     def json_form(self, state: Any) -> Any:
         """Return a state as plain data that JSON has: what JSON patches of a `Diff` apply to.
@@ -358,6 +358,16 @@ class Store:
         from holdfast.store.diff import json_form_of
 
         return json_form_of(state, self._parts.types)
+
+    def from_json_form(self, data: Any) -> Any:
+        """Return the state that plain JSON data stands for: the way back from `json_form`, types and all.
+
+        Raises:
+            InvalidInputError: An object with `$type` and `$value` in it means nothing; the message has its place.
+        """
+        from holdfast.store.diff import value_of_json_form
+
+        return value_of_json_form(data, self._parts.types)
 
     def pack(self, value: Any) -> bytes:
         """Return a value as bytes, for a column of rows beside the checkpoints; `unpack` gives it back.

@@ -51,7 +51,7 @@ def test_json_has_the_text_as_it_was(run):
 
     assert document["checkpoint"]["message"] == EVIL
     assert document["state"]["k\x1b[31m"] == EVIL
-    assert document["state"]["lone"] == "\ud800"
+    assert document["state"]["lone"] == {"$type": "str", "$value": "\\ud800"}
     assert document["checkpoint"]["metadata"] == {"x": EVIL}
 
 

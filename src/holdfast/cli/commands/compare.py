@@ -7,6 +7,7 @@ document with all of it, `--patch` a JSON patch (RFC 6902) that makes one state 
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -19,8 +20,8 @@ from holdfast.cli.invocation import Invocation
 from holdfast.cli.missing_part import explaining
 from holdfast.cli.output import Column, counted, data, document, rows
 from holdfast.cli.paging import paging
-from holdfast.cli.pretty import NO_VALUE, Limits, json_line, tagged_json
-from holdfast.cli.terminal import ellipsis_for, escape_controls, paint, terminal_width
+from holdfast.cli.pretty import NO_VALUE, Limits, json_line
+from holdfast.cli.terminal import ellipsis_for, escape_controls, escape_json, paint, terminal_width
 from holdfast.errors import ErrorCode, HoldfastError, InvalidInputError
 from holdfast.integrations.langgraph.rows import values_first
 from holdfast.reports.text import json_form
@@ -130,12 +131,11 @@ def diff(  # noqa: PLR0913 - one for each option
         )
         old, new = (session.checkpoint(ref) for session, ref in zip(sessions, (a, b), strict=True))
         with explaining(sessions[1], new):
-            found = store.diff(old, new, path=path, whole=patch or layout["full"])
+            found = store.diff(old, new, path=path)
         everything = internals or patch or cmd.json or path is not None
         sides = _Sides(old, new, path, found if everything else _values_first(cmd, found, new))
-        # While the store is open: parts of long values are read when they are shown.
         if patch:
-            data("".join(tagged_json([each.described() for each in found.operations()])))
+            data(escape_json(json.dumps(found.json_patch(), ensure_ascii=False, indent=2)))
         elif cmd.json:
             document(_document(sides, stat=stat))
         elif stat:

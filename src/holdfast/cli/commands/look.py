@@ -495,7 +495,7 @@ def write_state(cmd: Invocation, state: Any, *, full: bool = False, after_record
 def _write_json_state(state: Any) -> None:
     from holdfast.cli.pretty import tagged_json
 
-    data("".join(tagged_json(state)))
+    data(tagged_json(state))
 
 
 def branches_here(store: Store, shown: Iterable[Checkpoint]) -> dict[str, str | None]:

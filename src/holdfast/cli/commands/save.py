@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import click
 
 from holdfast.cli.app import command
-from holdfast.cli.inputs import STATUSES, parse_metadata, parse_tags, read_state
+from holdfast.cli.inputs import STATUSES, parse_metadata, parse_tags, read_json, value_of
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import checkpoints, counted, document, line
 from holdfast.cli.terminal import escape_controls
@@ -125,7 +126,9 @@ def create(
     given["metadata"] = parse_metadata(given["metadata"])
     source = None
     if state_from is not None:
-        source = _Source("stdin" if state_from == "-" else "file", _read(cmd, state_from, "state"))
+        name = "stdin" if state_from == "-" else state_from
+        state = value_of(_read(cmd, state_from, "state"), name)
+        source = _Source("stdin" if state_from == "-" else "file", state)
     change = _patch(cmd, patch_from) if patch_from is not None else lambda each: each
     if dry_run:
         _dry_run(cmd, source, change, given, labels)
@@ -186,17 +189,22 @@ def _notebook(session: Session, used: _Source, given: dict[str, Any]) -> Any:
 
 
 def _patch(cmd: Invocation, patch_from: str) -> _Change:
-    # Only those who patch need it.
-    from holdfast.cli.patch import apply_patch, parse_patch
+    from holdfast.reports.text import apply_patch, check_patch, json_form
 
-    steps = parse_patch(_read(cmd, patch_from, "patch"), "stdin" if patch_from == "-" else patch_from)
-    return lambda source: _Source("patch", apply_patch(source.state, steps), source.origin)
+    patch, name = _read(cmd, patch_from, "patch"), "stdin" if patch_from == "-" else patch_from
+    check_patch(patch, name)
+
+    def change(source: _Source) -> _Source:
+        patched = apply_patch(json_form(source.state), deepcopy(patch), name)
+        return _Source("patch", value_of(patched, f"the state after {name}"), source.origin)
+
+    return change
 
 
 def _read(cmd: Invocation, given: str, what: str) -> Any:
     if given == "-" and sys.stdin is not None and sys.stdin.isatty():
         cmd.say(f"reading the {what} from the terminal: type JSON, end with Ctrl-D")
-    return read_state(given, what)
+    return read_json(given, what)
 
 
 def _newest(session: Session) -> _Source:

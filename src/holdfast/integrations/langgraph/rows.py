@@ -53,7 +53,7 @@ def values_first(diff: Diff, key: str | None) -> Diff:
     if keys.parse(key) is None:
         return diff
     said = [each for each in diff.changes if _is_said(each.path)]
-    return Diff(said, diff._fetch, diff.depth) if said else diff  # noqa: SLF001 - parts are read as before
+    return Diff(said, diff.depth) if said else diff
 
 
 def _is_said(path: str) -> bool:

@@ -134,6 +134,16 @@ def parse_parts(data: bytes | memoryview) -> Parts:
     return parts
 
 
+def parse_leaf(chunk: bytes) -> Parts:
+    """The parts of a leaf."""
+    kind = chunk[0] if chunk else 0
+    if kind == LEAF:
+        return [chunk[1:]]
+    if kind == MIXED:
+        return parse_parts(memoryview(chunk)[1:])
+    raise MalformedNodeError(f"a chunk of kind {kind} where a leaf should be")
+
+
 def leaf_chunk(parts: Parts) -> bytes:
     """The chunk of a run: plain where no node stands in it."""
     if len(parts) == 1:

@@ -31,7 +31,7 @@ from holdfast.history.checkpoint import Checkpoint, moment
 from holdfast.history.refs import is_range, missing_head, nothing_in, resolve_range
 from holdfast.objects.codec.errors import MalformedError
 from holdfast.objects.codec.registry import TypeRegistry
-from holdfast.objects.exact import exact_json
+from holdfast.objects.codec.tagged_json import tagged_json
 from holdfast.objects.tree.chunk_cache import ChunksAtHand
 from holdfast.record import Record
 from holdfast.reports.transfer import ExportReport
@@ -257,7 +257,7 @@ def _states(
 
 def _text(place: Place, chosen: _Chosen, *, one_line: bool) -> Iterator[str]:
     if chosen.header is not None:
-        yield from exact_json(dict(sorted(header_of(chosen.header).items())), one_line=True)
+        yield tagged_json(dict(sorted(header_of(chosen.header).items())), one_line=True)
         yield "\n"
     for row, state in _states(place, chosen.rows, chosen.owner):
         yield from checkpoint_text(row, chosen.owner, state, one_line=one_line)
@@ -274,7 +274,7 @@ def checkpoint_text(row: CheckpointRow, owner: SessionRow, state: Any, *, one_li
     """
     document = envelope_of(row, owner) | {"state": state}
     try:
-        yield from exact_json(dict(sorted(document.items())), one_line=one_line)
+        yield tagged_json(dict(sorted(document.items())), one_line=one_line)
     except MalformedError as error:
         raise UnsupportedError(
             f"checkpoint {row.id.hex()[:12]} of session {row.session!r} cannot be exported: {error}",

@@ -29,8 +29,8 @@ from holdfast.history.names import MAX_NAME, check_session
 from holdfast.history.oplog import operation
 from holdfast.objects.codec.errors import MalformedError, MismatchError
 from holdfast.objects.codec.registry import TypeRegistry
+from holdfast.objects.codec.tagged_json import from_json
 from holdfast.objects.compression import compress, expand
-from holdfast.objects.exact import from_json
 from holdfast.objects.tree.boundaries import Cuts
 from holdfast.objects.tree.build import StateMemo
 from holdfast.objects.tree.state import encode_state
@@ -286,7 +286,7 @@ class _ArchiveReader:
             why = f"its 'format' is {data.get('format')!r:.40}, and that of an archive is {CHECKPOINT!r}"
             raise malformed(where, "not-an-archive", why, "pass what export wrote")
         try:
-            data = from_json(data) if each.tagged else data
+            data = from_json(data, canonical=True) if each.tagged else data
         except (MalformedError, MismatchError) as error:
             raise malformed(where, "bad-value", f"{error}") from error
         read = read_checkpoint(data, where)

@@ -24,8 +24,8 @@ from markupsafe import Markup
 from holdfast.errors import HoldfastError
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.objects.codec.registry import TypeRegistry
-from holdfast.objects.diffing.change import Change
-from holdfast.objects.tagged import tagged_json
+from holdfast.objects.codec.tagged_json import tagged_json
+from holdfast.objects.diff.change import Change
 from holdfast.record import Record
 from holdfast.storage.records import CheckpointId, CheckpointRow, SessionRow
 from holdfast.store.diff import diff_refs
@@ -144,7 +144,7 @@ def _entry(
     changes, summary = _changes(place, cp)
     shown, more = _fitted_changes(changes, _CHANGES // len(there))
     room = min(_LONGEST_STATE, _STATES // len(there))
-    text, whole = _fitted(tagged_json(state), room)
+    text, whole = _fitted([tagged_json(state)], room)
     facts = {
         "status": cp.status,
         "trigger": cp.trigger,
@@ -176,7 +176,7 @@ def _changes(place: Place, cp: Checkpoint) -> tuple[Sequence[Change], str]:
     if cp.prev is None:
         return (), "the first state of its line"
     try:
-        diff = diff_refs(place, TypeRegistry(), cp.prev, cp, whole=True)
+        diff = diff_refs(place, TypeRegistry(), cp.prev, cp)
     except HoldfastError as error:
         # The page is of what can be shown: a state before this one that is damaged or gone does not end it.
         return (), f"unknown changes: {error}"
@@ -199,7 +199,7 @@ def _fitted_changes(
 
 def _sides(change: Change) -> tuple[Markup | None, Markup | None]:
     """Return what was there and what is there now; of a text that became another one, what differs is marked."""
-    old, new = change.old, change.new
+    old, new = change.plain("old"), change.plain("new")
     if change.op == "replace" and type(old) is str and type(new) is str:
         start = _alike(old, new)
         end = _alike(old[start:][::-1], new[start:][::-1])
@@ -228,14 +228,7 @@ def _marked(text: str, start: int, end: int) -> Markup:
 
 def _value_text(value: Any) -> str:
     """Return a value in a line, as JSON, or its beginning."""
-    some: list[str] = []
-    size = 0
-    for piece in tagged_json(value, one_line=True):
-        some.append(piece)
-        size += len(piece)
-        if size > _LONGEST_VALUE:
-            break
-    return _short("".join(some), _LONGEST_VALUE)
+    return _short(tagged_json(value, one_line=True), _LONGEST_VALUE)
 
 
 def _fitted(pieces: Iterable[str], room: int) -> tuple[Markup, bool]:

@@ -15,10 +15,10 @@ from typing import Any, Final, Literal
 
 from holdfast.errors import ErrorCode, InvalidInputError, NotFoundError
 from holdfast.history.checkpoint import Checkpoint
-from holdfast.objects.codec.paths import parse_path
 from holdfast.objects.codec.registry import TypeRegistry
+from holdfast.objects.codec.state_path import parse_path
+from holdfast.objects.diff.location import select_part
 from holdfast.objects.tree.chunk_cache import ChunksAtHand
-from holdfast.objects.tree.select import select_part
 from holdfast.objects.tree.state import read_state
 from holdfast.reports.search import BisectReport
 from holdfast.storage.ports import Reader

@@ -18,15 +18,13 @@ from typing import Any
 from holdfast.errors import HoldfastError, NotFoundError
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.objects.codec.decode import decode_value
-from holdfast.objects.codec.paths import Step, not_a_path, parse_path
 from holdfast.objects.codec.registry import TypeRegistry
-from holdfast.objects.diffing.change import PathStep
-from holdfast.objects.diffing.encoded import Encoded, Large, Value
-from holdfast.objects.diffing.locating import locate
+from holdfast.objects.codec.state_path import PathStep, Step, missing, not_a_path, parse_path
+from holdfast.objects.diff.encoded_value import Encoded, Large, Value
+from holdfast.objects.diff.location import locate, open_state, select_part, whole_of
 from holdfast.objects.tree.chunk_cache import ChunksAtHand
-from holdfast.objects.tree.nodes import MalformedNodeError, Node
-from holdfast.objects.tree.read import Read, fetch, join_node, not_a_state, open_root
-from holdfast.objects.tree.select import missing, select_part
+from holdfast.objects.tree.nodes import MalformedNodeError
+from holdfast.objects.tree.read import Read, fetch, join_node, not_a_state
 from holdfast.record import Record
 from holdfast.reports.search import Blame, ChangeOp, PathChange
 from holdfast.storage.ports import Reader
@@ -100,9 +98,7 @@ class Part(Record):
 def find_part(stop: Stop, steps: list[Step], read: Read) -> Part:
     """Go to a path in the state of a stop, reading only what leads there."""
     try:
-        start = open_root(stop.root, read)
-        state: Value = Large(start.pack()) if isinstance(start, Node) else Encoded(bytes(start))
-        found = locate(state, steps, read)
+        found = locate(open_state(stop.root, read), steps, read)
     except MalformedNodeError as error:
         raise not_a_state(stop.root, error) from error
     return Part(found.value, tuple(each.step for each in found.steps))
@@ -112,7 +108,7 @@ def decoded(value: Value | None, read: Read, types: TypeRegistry) -> Any:
     """The value itself; None for nothing."""
     if value is None:
         return None
-    return decode_value(value.data if isinstance(value, Encoded) else join_node(value.node, read), types)
+    return decode_value(whole_of(value, read).data, types)
 
 
 def _same(one: Value | None, other: Value | None, read: Read) -> bool:

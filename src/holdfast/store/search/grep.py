@@ -20,10 +20,9 @@ from typing import Any, Final
 from holdfast.errors import ErrorCode, InvalidInputError, NotFoundError, UnsupportedError
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.objects.codec.opaque import Opaque
-from holdfast.objects.codec.paths import parse_path
 from holdfast.objects.codec.registry import TypeRegistry
-from holdfast.objects.diffing.change import PathStep, path_text
-from holdfast.objects.diffing.states import changes_of_roots
+from holdfast.objects.codec.state_path import PathStep, parse_path, path_text
+from holdfast.objects.diff.diff import diff_roots
 from holdfast.objects.tree.chunk_cache import ChunksAtHand
 from holdfast.objects.tree.read import Read
 from holdfast.record import Record
@@ -196,7 +195,7 @@ class _Search:
 
     def _in_changes(self, read: Read, old: Stop, new: Stop) -> Iterator[_Match]:
         try:
-            changes = changes_of_roots(old.root, new.root, read, _NO_TYPES, path=self._path, whole=True)
+            changes = diff_roots(old.root, new.root, read, _NO_TYPES, path=self._path)
         except NotFoundError:
             # Neither state has anything at the path.
             return
