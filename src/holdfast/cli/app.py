@@ -44,6 +44,7 @@ COMMANDS = {
     "demo": Entry("demo:command", "Start", "Watch an agent be killed and go on where it was", 0),
     "init": Entry("commands.save:init", "Start", "Make a store", 1),
     "create": Entry("commands.save:create", "Start", "Save a checkpoint"),
+    "edit": Entry("commands.edit:edit", "Start", "Edit a state in your editor, and save it", 2),
     "heartbeat": Entry("commands.heartbeat:command", "Start", "Run an agent that wakes up where it was", 2),
     "nb": Entry("", "Debug", "Keep hypotheses, beliefs, gaps, experiments and checks"),
     "nb board": Entry("commands.notebook:board", "Debug", "Show everything on one screen"),

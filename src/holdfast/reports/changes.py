@@ -197,7 +197,7 @@ class UndoPlan(Report):
 class StateSource(Report):
     """Where the state of a saved checkpoint came from."""
 
-    source: Literal["file", "stdin", "repeated", "patch", "empty"]
+    source: Literal["file", "stdin", "repeated", "patch", "edit", "empty"]
     checkpoint: str | None
     """The id of the checkpoint that it was repeated from, or that was patched."""
 

@@ -14,7 +14,7 @@ from holdfast.objects.codec.tagged_json import (
     type_name,
     zone_name,
 )
-from holdfast.objects.diff.json_patch import apply_patch, check_patch
+from holdfast.objects.diff.json_patch import apply_patch, check_patch, replace_part
 from holdfast.objects.diff.words import Lines, Mark, line_marks, word_marks
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "path_text",
     "plain_text",
     "quoted",
+    "replace_part",
     "tagged_json",
     "type_name",
     "word_marks",

@@ -7,13 +7,16 @@ an `Opaque` instead: readable, comparable, and saved again to the very bytes it 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
+
+_OWN: Final = ("name", "version", "data", "extra")
 
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
     """What was stored of an object: the name and version of its type, its fields, and what else the type kept.
 
+    A field reads as an attribute, unless it has the name of one of these four: `record.goal` is `record.data["goal"]`.
     Register a class under `name` (see `holdfast.register`) to get the object itself.
     """
 
@@ -21,6 +24,17 @@ class Opaque:
     version: int
     data: Any
     extra: Any = None
+
+    def __getattr__(self, name: str) -> Any:
+        # A copy that is being made has none of its own four yet; names with underscores are Python's.
+        if (
+            name not in _OWN
+            and not name.startswith("__")
+            and isinstance(self.data, dict)
+            and name in self.data
+        ):
+            return self.data[name]
+        raise AttributeError(f"this record has no field {name!r}")
 
     def __hash__(self) -> int:
         # Fields come as a dict, which has no hash of its own; without it, the members of a set would all collide.

@@ -151,7 +151,7 @@ def missing(steps: Sequence[Step], number: int, why: str, known: Iterable[object
 
     where = paths.render([_shown(step) for step in steps[: number + 1]])
     wanted = steps[number] if number < len(steps) else None
-    names = [each for each in known if isinstance(each, str)]
+    names = [each for each in dict.fromkeys(known) if isinstance(each, str)]
     meant = did_you_mean(close_names(wanted, names)) if isinstance(wanted, str) else ""
     return NotFoundError(
         f"there is no {where}: {why}",

@@ -29,6 +29,8 @@ SET: Final = "set"
 RECORD: Final = "record"
 
 NIL: Final = b"\xc0"
+_ID: Final = b"\xa2id"
+"""The key `id`, as it is encoded."""
 
 _MAPPINGS: Final = {msgpack.PAIRS: 0, msgpack.ORDEREDDICT: 0, msgpack.COUNTER: 0, msgpack.DEFAULTDICT: 1}
 _ROWS: Final = {msgpack.TUPLE: 0, msgpack.DEQUE: 1}
@@ -192,7 +194,7 @@ def text_of(value: Encoded) -> str | None:
 
 def identity_of(value: Encoded) -> bytes | None:
     """The `id` of a dict or an object, where it has one that can tell it from others: a text or a number."""
-    opened = open_value(value) if value.may_have_id else None
+    opened = open_value(value) if value.may_have_id and _ID in value.data else None
     return None if opened is None else identity_in(opened)
 
 

@@ -13,7 +13,15 @@ from typing import Any, Final
 from holdfast.errors import ConflictError, ErrorCode, InvalidInputError
 from holdfast.objects.codec.decode import decode_value
 from holdfast.objects.codec.registry import TypeRegistry
-from holdfast.objects.codec.state_path import json_pointer
+from holdfast.objects.codec.state_path import (
+    EXTRA,
+    PathStep,
+    Step,
+    json_pointer,
+    not_a_path,
+    parse_path,
+    position_of,
+)
 from holdfast.objects.codec.tagged_json import TYPE, VALUE, json_form, looks_like_tag
 from holdfast.objects.diff.change import Change, Place
 
@@ -28,6 +36,7 @@ _MEMBERS: Final = {
     "test": ("path", "value"),
 }
 _MAPPINGS: Final = ("dict", "OrderedDict", "Counter", "defaultdict")
+_SETS: Final = ("set", "frozenset")
 _EXAMPLE: Final = 'a patch is a list such as [{"op": "replace", "path": "/plan/0", "value": "rest"}]'
 
 Operation = dict[str, Any]
@@ -86,7 +95,12 @@ def apply_patch(document: Any, patch: Any, name: str) -> Any:
     for number, operation in enumerate(patch, 1):
         try:
             document = jsonpatch.apply_patch(document, [_through_tags(document, operation)], in_place=True)
-        except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException, TypeError, KeyError) as error:
+        except (
+            jsonpatch.JsonPatchException,
+            jsonpointer.JsonPointerException,
+            TypeError,
+            LookupError,
+        ) as error:
             source = f"{operation['from']:.100} to " if "from" in operation else ""
             raise ConflictError(
                 f"operation {number} ({operation['op']} {source}{operation['path']:.200}) does not fit the state: "
@@ -123,38 +137,60 @@ def check_patch(patch: Any, name: str) -> None:
                 )
 
 
+def replace_part(document: Any, path: str, value: Any) -> Any:
+    """A state in its JSON form with another value at a path, which is in its JSON form too.
+
+    Raises:
+        InvalidInputError: The path is none, or names several places (`bad-path`).
+        ConflictError: It leads nowhere (`patch-failed`).
+    """
+    steps = parse_path(path)
+    if any(isinstance(step, slice) for step in steps):
+        raise not_a_path(path)
+    operation = {"op": "replace", "path": _pointer_through(document, steps), "value": value}
+    return apply_patch(document, [operation], path)
+
+
 def _through_tags(document: Any, operation: Operation) -> Operation:
     """The operation, whose pointers may leave out the `$value` of tags: `/plan/goal` leads into an object too."""
-    pointers = {
-        member: _pointer_through(document, operation[member], removes=operation["op"] == "remove")
-        for member in ("from", "path")
-        if member in operation
-    }
-    return operation | pointers
+    told = dict(operation)
+    for member in ("from", "path"):
+        if member in operation:
+            told[member] = _pointer_through(document, parse_path(operation[member]), operation["op"])
+    return told
 
 
-def _pointer_through(document: Any, pointer: str, *, removes: bool) -> str:
+def _pointer_through(document: Any, steps: Sequence[Step], op: str | None = None) -> str:
+    """A JSON Pointer to a place that may lie in tags; of an operation, positions stay as they were written."""
     found: list[str] = []
     here = document
-    tokens = [token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:]]
-    for number, token in enumerate(tokens):
-        if isinstance(here, dict) and looks_like_tag(here) and token not in here:
+    for number, step in enumerate(steps):
+        key = step.key if isinstance(step, PathStep) else step
+        if isinstance(here, dict) and looks_like_tag(here) and (not isinstance(key, str) or key not in here):
+            if step == EXTRA:
+                found.append(_EXTRA)
+                here = here.get(_EXTRA)
+                continue
             kind, here = here[TYPE], here[VALUE]
             found.append(VALUE)
-            if kind in _MAPPINGS:
-                # It is a list of pairs: the place of the value in its pair, or of the pair that is to go.
-                at = next((at for at, pair in enumerate(here) if pair[0] == token), None)
-                if at is not None:
-                    whole_pair = removes and number == len(tokens) - 1
-                    found += [str(at)] if whole_pair else [str(at), "1"]
-                    here = here[at][1]
-                    continue
-        found.append(token)
+            # A mapping is a list of pairs, a set one of members.
+            keys = [pair[0] for pair in here] if kind in _MAPPINGS else here if kind in _SETS else []
+            form = json_form(key)
+            at = next((at for at, each in enumerate(keys) if each == form and type(each) is type(form)), None)
+            if at is not None:
+                whole = kind in _SETS or (op == "remove" and number == len(steps) - 1)
+                found += [str(at)] if whole else [str(at), "1"]
+                here = here[at] if kind in _SETS else here[at][1]
+                continue
+        at = position_of(step) if isinstance(here, list) else None
+        if at is not None and at < 0 and op is None:
+            at += len(here)
+        found.append(str(step if at is None or op is not None else at))
         try:
-            here = here[int(token)] if isinstance(here, list) else here[token]
-        except (LookupError, TypeError, ValueError):
+            here = here[key if at is None else at]
+        except (LookupError, TypeError):
             here = None
-    return pointer if found == tokens else json_pointer(found)
+    return json_pointer(found)
 
 
 def _list_operations(group: list[Change], depth: int) -> Iterator[Operation]:

@@ -125,10 +125,10 @@ def _taken(value: Any, step: Step) -> Any:
     """One step into a decoded value: a key, a position, or a field that holds a value; never a method."""
     if step == EXTRA:
         return value.extra
+    if step == VALUE and not (isinstance(value, Mapping) and VALUE in value):
+        return value
     if isinstance(value, Opaque):
         value = value.data
-    elif step == VALUE and not isinstance(value, Mapping):
-        return value
     at = position_of(step)
     if isinstance(value, Mapping):
         return value[step.key if isinstance(step, PathStep) else step]

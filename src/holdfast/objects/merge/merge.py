@@ -209,7 +209,10 @@ class Merge:
         if (known and sides.bases[0] is None) or (frame[0] == msgpack.DEQUE and frame[1] != NIL):
             # Two lists that were made apart are not one; a deque that is full would drop what it has no room for.
             return self._conflict(sides, _changed(sides))
-        ids = [[identity_of(value) for value in row] for row in rows]
+        # Most items are on all sides.
+        known_ids = {value.data: value for row in rows for value in row}
+        named = {data: identity_of(value) for data, value in known_ids.items()}
+        ids = [[named[value.data] for value in row] for row in rows]
         if all(None not in row and len(set(row)) == len(row) for row in ids):
             return (yield from self._named(sides, rows, ids))
         if not known:
@@ -230,6 +233,9 @@ class Merge:
         found: _Items = []
         for name in order:
             was = tuple(each.get(name) for each in bases)
+            if name in ours and name in theirs and _same(ours[name], theirs[name]):
+                found.append(ours[name])
+                continue
             steps = (*sides.steps, PathStep("index", mine.get(name, other.get(name))))
             item = Sides(steps, was, ours.get(name), theirs.get(name))
             added = None in was if self._exact else not any(was)
