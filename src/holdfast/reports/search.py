@@ -10,7 +10,7 @@ from holdfast.history.checkpoint import Checkpoint
 from holdfast.reports.report import Report, iso
 
 if TYPE_CHECKING:
-    from holdfast.objects.diffing.diff import Diff
+    from holdfast.objects.diff.diff import Diff
 
 Monotonic = Literal["assumed", "checked", "contradicted"]
 ChangeOp = Literal["add", "replace", "remove"]
