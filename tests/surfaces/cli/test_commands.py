@@ -103,6 +103,7 @@ CASES = {
 ELSEWHERE = {
     "brief",
     "demo",
+    "edit",
     "exec",
     "heartbeat",
     "import-langgraph",
