@@ -181,7 +181,8 @@ class Inspection(Protocol):
 class Backend(Protocol):
     """A place where checkpoints live.
 
-    Safe to use from several threads at once. A process that forks may go on using its backend on both sides.
+    Safe to use from several threads at once. A process that forks while its other threads are quiet may go on using its
+    backend on both sides.
     After `close`, every method but `close` raises `StateError` with code `store-closed`.
     """
 

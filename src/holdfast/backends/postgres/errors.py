@@ -9,6 +9,7 @@ their cause.
 from __future__ import annotations
 
 import re
+from types import TracebackType
 from typing import Final, NamedTuple
 
 import ormsgpack
@@ -17,7 +18,6 @@ from psycopg import pq
 
 from holdfast.backends.postgres.url import Address
 from holdfast.backends.rules import store_damaged
-from holdfast.backends.translating import Translating
 from holdfast.errors import (
     BackendError,
     ErrorCode,
@@ -215,11 +215,26 @@ def translate(error: BaseException, url: str) -> HoldfastError | None:
     return store_damaged(url, text) if meaning is None else meaning.error(url, text)
 
 
-class translated(Translating):  # noqa: N801 - a context manager that reads as a word
-    """Run statements on the store at a URL (as it is shown); their errors come out as holdfast's."""
+class translated:  # noqa: N801 - a context manager that reads as a word
+    """Run statements on the store at a URL (as it is shown); their errors come out as holdfast's.
 
-    __slots__ = ()
-    translate = staticmethod(translate)
+    A class, because a generator costs more.
+    """
+
+    __slots__ = ("_url",)
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        ours = None if error is None else translate(error, self._url)
+        if ours is not None:
+            raise ours from error
 
 
 def is_lost(error: BaseException) -> bool:
