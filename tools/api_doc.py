@@ -104,8 +104,7 @@ def _class(name: str, cls: type) -> str:
 
 
 def _is_ours(member: Any) -> bool:
-    function = member.fget if isinstance(member, property) else member
-    return getattr(function, "__module__", "").startswith("holdfast.")
+    return isinstance(member, property) or getattr(member, "__module__", "").startswith("holdfast.")
 
 
 def _described(name: str, function: Any) -> str:

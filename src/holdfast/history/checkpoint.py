@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from operator import attrgetter
 from typing import Any
 
 import ormsgpack
@@ -108,6 +109,11 @@ def carried_on(row: CheckpointRow) -> dict[str, Any]:
     return {name: getattr(row, name) for name in names} | {"key": None}
 
 
+def _field(name: str, doc: str) -> Any:
+    """A property that gives a field of the row."""
+    return property(attrgetter(f"_row.{name}"), doc=doc)
+
+
 class Checkpoint:
     """An immutable record of one moment of a session. Load its state with `session.load(checkpoint)`."""
 
@@ -128,25 +134,10 @@ class Checkpoint:
         """64 hex digits; any unique prefix of four or more names it."""
         return self._row.id.hex()
 
-    @property
-    def session(self) -> str:
-        """The session it belongs to."""
-        return self._row.session
-
-    @property
-    def branch(self) -> str:
-        """The branch it was saved on."""
-        return self._row.branch
-
-    @property
-    def seq(self) -> int:
-        """Its number in the session: 1, 2, 3 ...; never reused."""
-        return self._row.seq
-
-    @property
-    def position(self) -> int:
-        """Its number in the whole store, in order of arrival."""
-        return self._row.position
+    session: str = _field("session", "The session it belongs to.")
+    branch: str = _field("branch", "The branch it was saved on.")
+    seq: int = _field("seq", "Its number in the session: 1, 2, 3 ...; never reused.")
+    position: int = _field("position", "Its number in the whole store, in order of arrival.")
 
     @property
     def parents(self) -> tuple[str, ...]:
@@ -163,10 +154,7 @@ class Checkpoint:
         """The nearest ancestor that is still there; walks such as `@~3` follow it."""
         return self._row.prev.hex() if self._row.prev else None
 
-    @property
-    def skipped(self) -> int:
-        """How many removed checkpoints lie between this one and `prev`."""
-        return self._row.skipped
+    skipped: int = _field("skipped", "How many removed checkpoints lie between this one and `prev`.")
 
     @property
     def root(self) -> str:
@@ -183,20 +171,13 @@ class Checkpoint:
         """When the store took it, in UTC."""
         return moment(self._row.stored_at)
 
-    @property
-    def trigger(self) -> str:
-        """Why it was saved: manual, auto:<event>, scheduled, error, restore, fork or merge."""
-        return self._row.trigger
-
-    @property
-    def status(self) -> str:
-        """What the agent was doing: running, paused, completed, failed or interrupted."""
-        return self._row.status
-
-    @property
-    def step(self) -> int | None:
-        """The agent's own step number."""
-        return self._row.step
+    trigger: str = _field(
+        "trigger", "Why it was saved: manual, auto:<event>, scheduled, error, restore, fork or merge."
+    )
+    status: str = _field(
+        "status", "What the agent was doing: running, paused, completed, failed or interrupted."
+    )
+    step: int | None = _field("step", "The agent's own step number.")
 
     @property
     def message(self) -> str:
@@ -212,50 +193,15 @@ class Checkpoint:
             merged.update(jsontext.parse(self._row.added_metadata))
         return merged
 
-    @property
-    def tags(self) -> tuple[str, ...]:
-        """Its labels, sorted."""
-        return self._row.tags
-
-    @property
-    def pinned(self) -> bool:
-        """Whether it is protected from removal."""
-        return self._row.pinned
-
-    @property
-    def tokens(self) -> int | None:
-        """Tokens used by the execution so far."""
-        return self._row.tokens
-
-    @property
-    def cost_usd(self) -> float | None:
-        """What the execution cost so far."""
-        return self._row.cost_usd
-
-    @property
-    def duration_ms(self) -> float | None:
-        """How long the execution took so far."""
-        return self._row.duration_ms
-
-    @property
-    def app_version(self) -> str | None:
-        """The version of the application that saved it."""
-        return self._row.app_version
-
-    @property
-    def key(self) -> str | None:
-        """The caller's own id for it, unique in the session."""
-        return self._row.key
-
-    @property
-    def size_bytes(self) -> int:
-        """The size of its encoded state."""
-        return self._row.size_bytes
-
-    @property
-    def stored_bytes(self) -> int:
-        """What it added to the store."""
-        return self._row.stored_bytes
+    tags: tuple[str, ...] = _field("tags", "Its labels, sorted.")
+    pinned: bool = _field("pinned", "Whether it is protected from removal.")
+    tokens: int | None = _field("tokens", "Tokens used by the execution so far.")
+    cost_usd: float | None = _field("cost_usd", "What the execution cost so far.")
+    duration_ms: float | None = _field("duration_ms", "How long the execution took so far.")
+    app_version: str | None = _field("app_version", "The version of the application that saved it.")
+    key: str | None = _field("key", "The caller's own id for it, unique in the session.")
+    size_bytes: int = _field("size_bytes", "The size of its encoded state.")
+    stored_bytes: int = _field("stored_bytes", "What it added to the store.")
 
     def to_dict(self) -> dict[str, Any]:
         """The record as plain JSON data, the same on every surface."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, cast
 
@@ -31,6 +32,7 @@ _MOST = 1_000_000_000
 _PLAIN = re.compile(r"[\w.:/+,-]+")
 
 
+@dataclass(frozen=True, init=False, repr=False)
 class Keep:
     """Which checkpoints to keep.
 
@@ -67,8 +69,6 @@ class Keep:
     Raises:
         InvalidInputError: A value cannot be used (`bad-argument`), or nothing is said at all (`empty-policy`).
     """
-
-    __slots__ = (*RULES, *CAPS, "per")
 
     last: int | None
     within: str | None
@@ -127,23 +127,7 @@ class Keep:
 
     def to_dict(self) -> dict[str, Any]:
         """Every field as plain JSON data; `Keep(**data)` makes the same record again."""
-        return {name: getattr(self, name) for name in self.__slots__} | {"tags": list(self.tags)}
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a Keep cannot be changed: make another one with {name}={value!r}")
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"a Keep cannot be changed: make another one without {name}")
-
-    def __eq__(self, other: object) -> bool:
-        return self.to_dict() == other.to_dict() if isinstance(other, Keep) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(str(self))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Records cross process pools; unchangeable objects need to say how they are rebuilt.
-        return _rebuild, (self.to_dict(),)
+        return {name: getattr(self, name) for name in (*RULES, *CAPS, "per")} | {"tags": list(self.tags)}
 
     def __str__(self) -> str:
         """What is set, in one line: `last=100 days=7 per=session`."""
@@ -182,10 +166,6 @@ def check_keep(keep: object) -> Keep:
 def microseconds(span: str) -> int:
     """How long a checked span such as "90m" is."""
     return int(span[:-1]) * _SECONDS[span[-1]] * 1_000_000
-
-
-def _rebuild(fields: dict[str, Any]) -> Keep:
-    return Keep(**fields)
 
 
 def _number(name: str, value: object) -> int | None:

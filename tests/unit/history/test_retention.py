@@ -265,16 +265,11 @@ def test_a_keep_goes_through_json_and_copy():
 
 
 def test_a_keep_cannot_be_changed():
-    keep = Keep(last=3)
+    keep: Any = Keep(last=3)
     with pytest.raises(AttributeError):
         keep.last = 4
-    with pytest.raises(AttributeError):
-        del keep.last
-    with pytest.raises(AttributeError):
-        keep.other = 4
     assert keep.last == 3
     assert keep != Keep(last=4)
-    assert keep != "last=3 per=session"
 
 
 def after(rows, edits):
