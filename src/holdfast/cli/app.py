@@ -81,6 +81,7 @@ COMMANDS = {
     "show": Entry("commands.look:show", "Look", "Show a checkpoint and its state"),
     "diff": Entry("commands.compare:diff", "Look", "Show what differs between checkpoints"),
     "bisect": Entry("commands.search:bisect", "Look", "Find the first checkpoint where a condition is true"),
+    "diverge": Entry("commands.compare:diverge", "Look", "Show where two lines of work differ first"),
     "blame": Entry("commands.search:blame", "Look", "Show who set a value, and what was before"),
     "history": Entry("commands.search:history", "Look", "Show a value over time"),
     "grep": Entry("commands.search:grep", "Look", "Find texts in the states of a history"),

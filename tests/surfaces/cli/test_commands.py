@@ -42,6 +42,7 @@ CASES = {
     "list": Case("list", "list", "two", "id,seq,message", "nope", "checkpoint-missing", 4),
     "show": Case("show", "show", "score", "id,message", "@~9", "history-too-short", 4),
     "diff": Case("diff", "diff", "score", "op,path", "@~9", "history-too-short", 4),
+    "diverge": Case("diverge @-", "diverge", "differs", "last,same", "@~9", "history-too-short", 4),
     "bisect": Case("bisect score>1", "bisect", "two", "id,seq", "score>9", "never-holds", 1),
     "blame": Case("blame score", "blame", "changed by", "id,value", "scroe", "path-missing", 4),
     "history": Case("history score", "history", "VALUE", "id,value", "scroe", "path-missing", 4),

@@ -41,6 +41,7 @@ COMMANDS = {
     "show --record": (["show", "--record"], "show.schema.json"),
     "diff": (["diff", "#1", "@"], "diff.schema.json"),
     "diff --stat": (["diff", "--stat", "#1"], "diff.schema.json"),
+    "diverge": (["diverge", "#1"], "diverge.schema.json"),
     "bisect": (["bisect", "goal == 'y'"], "bisect.schema.json"),
     "blame": (["blame", "seen"], "blame.schema.json"),
     "history": (["history", "seen", "--oldest-first"], "history.schema.json"),

@@ -1,4 +1,4 @@
-"""The command that compares: diff.
+"""The commands that compare: diff, and diverge for two lines of work.
 
 People get both checkpoints, a summary, and the changes, drawn and coloured. A pipe gets one change a line: what
 happened, where, where it was before if that is elsewhere, the old value and the new one as JSON. `--json` is one
@@ -18,7 +18,7 @@ from holdfast.cli.app import command
 from holdfast.cli.completion import RefArgument, complete_session
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.missing_part import explaining
-from holdfast.cli.output import Column, counted, data, document, rows
+from holdfast.cli.output import Column, counted, data, document, record, rows
 from holdfast.cli.paging import paging
 from holdfast.cli.pretty import NO_VALUE, Limits, json_line
 from holdfast.cli.terminal import ellipsis_for, escape_controls, escape_json, paint, terminal_width
@@ -152,6 +152,39 @@ def diff(  # noqa: PLR0913 - one for each option
         else:
             rows(cmd, sides.diff, _CHANGES)
     return int(exit_code and bool(found))
+
+
+@command(
+    "diverge",
+    """Show where two lines of work differ first: two branches, sessions or executions.
+
+    A and B are refs, the newest checkpoint of each line. They are compared step by step from where they part, or from
+    their beginnings where they have no checkpoint in common.
+
+    \b
+    Examples:
+      holdfast diverge main try-1
+      holdfast diverge '#40'
+      holdfast diverge @ @ --to-session other-run
+    """,
+)
+@click.argument("a", type=RefArgument())
+@click.argument("b", type=RefArgument(), default="@")
+@click.option("--to-session", metavar="ID", shell_complete=complete_session, help="The session that B is in")
+def diverge(cmd: Invocation, *, a: str, b: str, to_session: str | None) -> None:
+    """Print where they part."""
+    with cmd.open() as store:
+        session, other = _session(store, cmd, None, ""), _session(store, cmd, to_session, "--to-session")
+        found = session.diverge(a, other.checkpoint(b))
+        summary = "" if found.diff is None else found.diff.summary()
+    shown = {"last": found.last, "a": found.a, "b": found.b}
+    lines = [(name, "" if each is None else f"#{each.seq}  {each.message}") for name, each in shown.items()]
+    fields = {name: None if each is None else each.id for name, each in shown.items()}
+    record(cmd, found, [*lines, ("differs", summary)], {**fields, "same": found.same, "summary": summary})
+    if found.a is not None and found.b is not None:
+        cmd.say(f"holdfast diff {found.a.id[:12]} {found.b.id[:12]} shows what differs there")
+    elif not found.diverged:
+        cmd.say("they do not differ")
 
 
 def _values_first(cmd: Invocation, found: Diff, new: Checkpoint) -> Diff:
