@@ -6,12 +6,13 @@ import asyncio
 import os
 import random
 import shutil
+import signal
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.reliability.heartbeats import SESSION, Clockwork, control, lived, snapshots
+from tests.reliability.heartbeats import SESSION, Clockwork, control, in_child, lines, lived, snapshots
 
 import holdfast
 from holdfast.agents import Heartbeat, LifeReport, WakeReport
@@ -110,6 +111,29 @@ def check(path: Path, damaged: bytes, wanted: dict[int, Any]) -> tuple[str, str,
         saved = store.session(SESSION).load()
     assert saved["runtime"]["beat"] == again.beat
     return woke.reason, str(woke), woke.beat
+
+
+def test_commits_behind_a_damaged_place_of_the_log_are_not_lost_in_silence(tmp_path):
+    crashed = tmp_path / "crashed"
+    crashed.mkdir()
+    child, pipe = in_child(lambda _pipe: life(crashed / "s.db", Clockwork(die), beats=100))
+    lines(pipe)
+    os.waitpid(child, 0)
+    wanted = control(BEATS)
+    for number in range(9):
+        source = random.Random(number)
+        path = tmp_path / str(number) / "s.db"
+        shutil.copytree(crashed, path.parent)
+        log = path.with_name("s.db-wal")
+        content = bytearray(log.read_bytes())
+        [flip, destroy][number % 2](content, source)
+        log.write_bytes(content)
+        check(path, bytes(content), wanted)
+
+
+def die(beat: int) -> None:
+    if beat == 63:
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 @pytest.mark.parametrize("content", [b"", b"\0", b"x" * 50_000, b"SQLite format 3\0" + b"\xff" * 80])

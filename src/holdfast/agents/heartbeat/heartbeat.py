@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from holdfast.agents.heartbeat.agent import RUNTIME, Beat, HeartbeatAgent, called, checked_agent, parts_of
-from holdfast.agents.heartbeat.rescue import Rescue, Step, repaired, rescued
+from holdfast.agents.heartbeat.rescue import Rescue, Step, checked, repaired, rescued
 from holdfast.agents.heartbeat.state import (
     BEAT,
     Interval,
@@ -173,6 +173,8 @@ class Heartbeat:
         self._asked: str | None = None
         self._rescues: list[Rescue] = []
         self._saved_at_wake = 0
+        self._tries = 0
+        """How often it was repaired or made anew."""
         self._is_mended = False
         """Whether a repair of what was found damaged was tried."""
         self._wanted: list[tuple[str, asyncio.Future[ResumeReport]]] = []
@@ -219,7 +221,7 @@ class Heartbeat:
                 self._is_mended = True
                 await in_thread(partial(self._rescue, found.damage, only_repair=True))
             except (IntegrityError, InvalidInputError) as damage:
-                if len(self._rescues) >= _RESCUES or not await in_thread(partial(self._rescue, damage)):
+                if self._tries >= _RESCUES or not await in_thread(partial(self._rescue, damage)):
                     raise
                 LOG.warning("session %s: the store was damaged, and is made anew: %s", self.session, damage)
                 if max_beats is not None and self.life is not None:
@@ -304,6 +306,8 @@ class Heartbeat:
             elif isinstance(self._given, Store):
                 store = AsyncStore._around(self._given)  # noqa: SLF001 - its operations in a worker thread
             else:
+                if not self._rescues and (rescue := await in_thread(partial(checked, self._given))):
+                    self._rescues.append(rescue)
                 store = AsyncStore._around(await in_thread(partial(self._opened, self._given)))  # noqa: SLF001 - the same
                 await stack.enter_async_context(store)
             lease = await stack.enter_async_context(
@@ -347,11 +351,13 @@ class Heartbeat:
             plain = given._store if isinstance(given, AsyncStore) else given  # noqa: SLF001 - the same store
             rescue = repaired(plain) if isinstance(damage, IntegrityError) else None
         else:
-            step: Step = "repair" if only_repair else "anew" if self._rescues else "either"
+            step: Step = "repair" if only_repair else "anew" if self._tries else "either"
             rescue = rescued(given, self.session, damage, self._opened, step)
-        if rescue is not None:
-            self._rescues.append(rescue)
-        return rescue is not None
+        if rescue is None:
+            return False
+        self._tries += 1
+        self._rescues.append(rescue)
+        return True
 
     async def _live(self, life: _Life, max_beats: int | None) -> LifeReport:
         try:

@@ -8,6 +8,8 @@ begins empty: the agent wakes up from its own database alone. A file that was ne
 from __future__ import annotations
 
 import logging
+import os
+import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -25,6 +27,9 @@ LOG = logging.getLogger("holdfast.heartbeat")
 Step = Literal["repair", "anew", "either"]
 
 _FILE: Final = "store.db"
+_LARGE: Final = 1 << 30
+"""Bytes of a store that is not looked at as a whole before each start after a crash."""
+_MOST_TOLD: Final = 10
 _SCRAP: Final = 4096
 """Bytes: a file that is smaller is no database of anybody's."""
 
@@ -47,8 +52,27 @@ def repaired(store: Store) -> Rescue | None:
         return None
     if report.kept_aside is None:
         return None
-    lost = (f"#{each.seq or '?'} of session {each.session or '?'} ({each.why})" for each in report.lost)
+    lost = [f"#{each.seq or '?'} of session {each.session or '?'} ({each.why})" for each in report.lost]
     return Rescue(report.kept_aside, tuple(lost))
+
+
+def checked(target: str | Path | None) -> Rescue | None:
+    """Look at a store that nobody closed; where it is damaged, keep a copy of it before anything is written.
+
+    SQLite takes a damaged place of its log for the end of it, and writes over what is behind.
+    """
+    path = _file_of(target)
+    log = None if path is None else Path(f"{path}-wal")
+    if path is None or log is None or not log.is_file() or not log.stat().st_size:
+        return None
+    if path.stat().st_size > _LARGE:
+        return None
+    with suppress(HoldfastError, OSError), open_store(path, create=False, damaged=True) as store:
+        problems = store.verify(quick=True).problems
+        if problems:
+            aside = _set_aside(path, shutil.copy2)
+            return Rescue(str(aside), tuple(f"{each.what}: {each.why}" for each in problems[:_MOST_TOLD]))
+    return None
 
 
 def rescued(
@@ -125,11 +149,11 @@ def _was_a_store(path: Path) -> bool:
         return b"CREATE TABLE checkpoints" in content and b"CREATE TABLE chunks" in content
 
 
-def _set_aside(path: Path) -> Path:
+def _set_aside(path: Path, put: Callable[[str, str], object] = os.rename) -> Path:
     """Give a store's files another name, which nobody else has."""
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     aside = path.with_name(f"{path.name}.damaged-{stamp}")
     for ending in ("", "-wal", "-shm"):
         with suppress(FileNotFoundError):
-            Path(f"{path}{ending}").rename(f"{aside}{ending}")
+            put(f"{path}{ending}", f"{aside}{ending}")
     return aside
