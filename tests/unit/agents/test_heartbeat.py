@@ -161,54 +161,6 @@ def test_a_store_that_never_comes_back_ends_it_without_hiding_why(caplog):
     assert isinstance(life.error, holdfast.BackendError)
 
 
-def test_hooks_outside_of_beats_may_fail_too_and_what_they_say_may_be_anything(caplog):
-    class Unspeakable(Exception):
-        def __str__(self):
-            raise RuntimeError("never")
-
-    class Careless(Counting):
-        def think(self, beat):
-            if beat.number == 3:
-                raise Unspeakable
-
-        def act(self, beat):
-            if beat.number == 1:
-                raise ValueError("half a pair: \ud800" + "x" * 5000)
-
-        def integrate(self, beat):
-            if beat.number == 2:
-                beat.sleep("tired \udfff")
-
-        def sleep(self, reason):
-            raise ValueError("not now")
-
-    async def scenario(store):
-        seen: list[Any] = []
-        for _ in range(2):
-            heartbeat = Heartbeat(Careless(), store, interval=0)
-            heartbeat.events.subscribe("heartbeat.*", seen.append)
-            life = await heartbeat.run(max_beats=4)
-            await heartbeat.events.aflush()
-        return life, [each for each in seen if each.type == "heartbeat.failed"], seen
-
-    with caplog.at_level(logging.CRITICAL):
-        life, failed, seen = lives(scenario)
-    assert [(each.data["phase"], each.data["error"]) for each in failed] == [
-        ("act", "ValueError"),
-        ("sleep", "ValueError"),
-        ("think", "Unspeakable"),
-        ("sleep", "ValueError"),
-    ]
-    assert failed[2].data["message"] == "(cannot be shown: RuntimeError)"
-    assert failed[0].data["message"].startswith("half a pair: ?xxx")
-    assert len(failed[0].data["message"]) == 1000
-    assert [each.data["reason"] for each in seen if each.type == "heartbeat.slept"] == [
-        "tired ?",
-        "4 beats asked for",
-    ]
-    assert life.status == "paused"
-
-
 @dataclass
 class Ledger:
     """A part of the application's own: a plain dataclass."""

@@ -313,22 +313,6 @@ def test_a_hook_with_another_signature_is_refused_at_the_start(name):
     assert f"write def {name}(self, " in refused.value.hint
 
 
-def test_a_hook_that_is_no_method_is_refused_and_one_that_takes_more_or_anything_is_not():
-    class Wrong(Counting):
-        act = 3  # type: ignore[assignment]
-
-    class Free(Counting):
-        def act(self, *anything, **more):
-            return None
-
-        def think(self, beat, depth=3):
-            return None
-
-    with pytest.raises(holdfast.InvalidInputError, match="'act' of Wrong cannot be called"):
-        lives(lambda store: beat(Wrong(), store, 1))
-    assert lives(lambda store: beat(Free(), store, 1)).life.failures == 0
-
-
 @pytest.mark.parametrize("name", ["wake", "reevaluate"])
 def test_a_hook_of_waking_up_that_fails_ends_it_and_the_next_life_has_it_again(name, caplog):
     class Busy(Counting):

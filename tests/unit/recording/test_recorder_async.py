@@ -7,6 +7,7 @@ import inspect
 import threading
 
 import pytest
+from tests.unit.recording.parts import Part
 
 import holdfast
 from holdfast import (
@@ -23,17 +24,6 @@ from holdfast import (
 )
 from holdfast.backends.memory import MemoryBackend
 from holdfast.testing.faults import Fault, FaultyBackend, disk_full, failing
-
-
-class Part:
-    def __init__(self, value=0):
-        self.value = value
-
-    def snapshot(self):
-        return {"value": self.value}
-
-    def restore(self, value):
-        self.value = value["value"]
 
 
 class SlowPart(Part):
@@ -134,7 +124,7 @@ async def test_no_task_gets_to_run_between_two_snapshots():
 @in_loop
 async def test_saves_that_are_under_way_at_once_are_written_in_order():
     async with holdfast.aopen("memory:") as store:
-        part = Part()
+        part = Part(0)
         recorder = AsyncRecorder(store.session("s")).connect("part", part)
         waiting = []
         for part.value in range(20):
@@ -222,7 +212,7 @@ async def test_a_restore_that_fails_while_it_is_awaited_is_reported_and_carried(
 
     async with holdfast.aopen("memory:") as store:
         await AsyncRecorder(store.session("s")).connect("a", Part(1)).connect("b", Part(2)).save()
-        other = Part()
+        other = Part(0)
         recorder = AsyncRecorder(store.session("s")).connect("a", Broken("fresh")).connect("b", other)
 
         report = await recorder.resume()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
+from tests.unit.recording.parts import Part
 
 import holdfast
 from holdfast import Recorder, RecorderForked, every
@@ -10,24 +10,8 @@ from holdfast.backends.memory import MemoryBackend
 from holdfast.testing.faults import Fault, FaultyBackend
 
 
-class Part:
-    value = 0
-
-    def snapshot(self):
-        return {"value": self.value}
-
-    def restore(self, value):
-        self.value = value["value"]
-
-
-@pytest.fixture
-def store():
-    with holdfast.open("memory:") as store:
-        yield store
-
-
 def started(store, **session):
-    part = Part()
+    part = Part(0)
     return Recorder(store.session("s", **session), trigger=every(steps=1)).connect("part", part), part
 
 

@@ -2,30 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
-import pytest
+from tests.unit.recording.parts import Part
 
 import holdfast
 from holdfast import Recorder, Store
-
-
-class Part:
-    def __init__(self, value: Any = None) -> None:
-        self.value = value
-
-    def snapshot(self) -> Any:
-        return {"value": self.value}
-
-    def restore(self, value: Any) -> None:
-        self.value = value["value"]
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    with holdfast.open("memory:") as opened:
-        yield opened
 
 
 def lived(store: Store, *steps: int) -> None:

@@ -3,20 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from tests.unit.recording.parts import Part
 
 import holdfast
 from holdfast import Event, InvalidInputError, Recorder, SourceFailed
-
-
-class Part:
-    def __init__(self, value):
-        self.value = value
-
-    def snapshot(self):
-        return {"value": self.value}
-
-    def restore(self, value):
-        self.value = value["value"]
 
 
 class Unsayable(Part):

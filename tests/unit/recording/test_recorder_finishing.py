@@ -3,35 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests.unit.recording.parts import Part
 
 import holdfast
 from holdfast import AsyncRecorder, Interrupted, Recorder, Store
 
 
-class Part:
-    def __init__(self, value: Any = None) -> None:
-        self.value = value
-
-    def snapshot(self) -> Any:
-        return {"value": self.value}
-
-    def restore(self, value: Any) -> None:
-        self.value = value["value"]
-
-
 class Odd(Exception):
     def __str__(self) -> str:
         raise RuntimeError("no words")
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    with holdfast.open("memory:") as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pydantic
 import pytest
 
-import holdfast
 from holdfast import InvalidInputError, Recorder, Store, every, on, when
 
 
@@ -28,12 +27,6 @@ class Part:
         if self.error:
             raise OSError(self.error)
         self.value = value["value"]
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    with holdfast.open("memory:") as opened:
-        yield opened
 
 
 @pytest.fixture

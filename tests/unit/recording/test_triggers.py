@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+from tests.unit.recording.parts import Part
 
 import holdfast
 from holdfast import InvalidInputError, Recorder, every, on, when
@@ -31,27 +32,10 @@ def clock():
 
 
 @pytest.fixture
-def store():
-    with holdfast.open("memory:") as opened:
-        yield opened
-
-
-class Box:
-    def __init__(self, value=0):
-        self.value = value
-
-    def snapshot(self):
-        return {"value": self.value}
-
-    def restore(self, value):
-        self.value = value["value"]
-
-
-@pytest.fixture
 def recorder(store, clock):
     def make(trigger, **more):
         made = Recorder(store.session("s"), trigger=trigger, clock=clock, **more)
-        return made.connect("box", Box())
+        return made.connect("box", Part(0))
 
     return make
 
@@ -129,7 +113,7 @@ def test_a_predicate_sees_the_state_and_the_last_checkpoint(recorder):
         seen.append((dict(state), last))
         return state["box"]["value"] > 3
 
-    box = Box()
+    box = Part(0)
     made = recorder(when(is_large))
     made.disconnect("box").connect("box", box)
 
@@ -146,7 +130,7 @@ def test_a_predicate_sees_the_state_and_the_last_checkpoint(recorder):
 def test_only_what_a_predicate_looks_at_is_captured(recorder):
     captured = []
 
-    class Watched(Box):
+    class Watched(Part):
         def snapshot(self):
             captured.append("watched")
             return super().snapshot()
@@ -189,7 +173,7 @@ def test_what_could_not_be_saved_stays_due(clock):
         holdfast.Store(backend).session("s"),
         trigger=every(steps=10) | on("a.b") & every(beats=2) | every(seconds=50),
         clock=clock,
-    ).connect("box", Box())
+    ).connect("box", Part(0))
     recorder.emit("a.b")
 
     with pytest.raises(BackendError):
@@ -206,7 +190,7 @@ def test_a_save_by_hand_that_fails_loses_nothing_that_was_held_back(clock):
     backend = FaultyBackend(holdfast.open("memory:")._backend)
     recorder = Recorder(
         holdfast.Store(backend).session("s"), trigger=on("a.b").throttle(60), clock=clock
-    ).connect("box", Box())
+    ).connect("box", Part(0))
     recorder.emit("a.b")
     recorder.emit("a.b")
     backend.plan(Fault("commit", nth=1, before=failing(disk_full())))

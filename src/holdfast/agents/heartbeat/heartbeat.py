@@ -103,19 +103,22 @@ class Heartbeat:
     """Runs one agent in one session.
 
     Args:
-        agent: Who lives. store: Where it is saved: a path or URL as `holdfast.open` takes it (None: the usual one), or
-        a store that is open. With a
-            path, a store that is damaged so that it cannot be opened is made anew, and the old file kept aside.
-        session: Under which id; what the settings say without one. trigger: When it is saved by itself;
-        `every(beats=50)` unless it or the settings say otherwise. keep: Which checkpoints stay; the newest 10 unless it
-        or the settings say otherwise. interval: The pause between two beats: seconds, or an `Interval` with bounds.
-        enabled: Whether checkpoints are made and restored at all. export_dir: A folder that gets a portable file for
-        each checkpoint, pruned with it; what the settings say without. settings: Where all of these come from that are
-        not given; `Settings.load()` by default. events: The bus to tell what happens; one of its own by default. types:
-        Classes whose instances may be part of the state, where the heartbeat opens the store. max_failures: After so
-        many beats in a row that ended in an error, it goes to sleep with status `failed`. lease_seconds: For how long
-        the session stays taken after a machine was lost. deadline: Seconds from a signal to the end, the last save
-        included; see `Recorder.interrupts`. resume: The checkpoint to wake up from, if not the newest.
+        agent: Who lives.
+        store: Where it is saved: a path or URL as `holdfast.open` takes it (None: the usual one), or a store that is
+            open. With a path, a store that is damaged so that it cannot be opened is made anew, and the old file kept.
+        session: Under which id; what the settings say without one.
+        trigger: When it is saved by itself; `every(beats=50)` unless it or the settings say otherwise.
+        keep: Which checkpoints stay; the newest 10 unless it or the settings say otherwise.
+        interval: The pause between two beats: seconds, or an `Interval` with bounds.
+        enabled: Whether checkpoints are made and restored at all.
+        export_dir: A folder that gets a portable file for each checkpoint, pruned with it; False: none.
+        settings: Where all of these come from that are not given; `Settings.load()` by default.
+        events: The bus to tell what happens; one of its own by default.
+        types: Classes whose instances may be part of the state, where the heartbeat opens the store.
+        max_failures: After so many beats in a row that ended in an error, it goes to sleep with status `failed`.
+        lease_seconds: For how long the session stays taken after a machine was lost.
+        deadline: Seconds from a signal to the end, the last save included; see `Recorder.interrupts`.
+        resume: The checkpoint to wake up from, if not the newest.
     """
 
     def __init__(  # noqa: PLR0913, PLR0915 - each is a keyword of the public contract
