@@ -6,6 +6,7 @@ Needs no LangGraph, as `keys` does not: a store may be looked at where the graph
 from __future__ import annotations
 
 import copy
+from collections import deque
 from collections.abc import Iterable, Iterator
 
 from holdfast import Checkpoint
@@ -13,6 +14,8 @@ from holdfast.integrations.langgraph import keys
 from holdfast.reports import Diff
 
 _WAITING = ("paused", "failed")
+_WINDOW = 8
+"""Rows that wait before they are shown: LangGraph may store writes before the checkpoint that they are on."""
 _VALUES = "channel_values"
 _OWN_CHANNELS = ("branch:to:", "__", "join:", "start:")
 """What the channels begin with that LangGraph makes for itself."""
@@ -23,16 +26,20 @@ def folded(rows: Iterable[Checkpoint]) -> Iterator[Checkpoint]:
 
     It is paused or failed where one of its tasks is, and says which. Rows of other programs come as they are.
     """
-    tasks: dict[tuple[str, str], dict[str, Checkpoint]] = {}
+    tasks: dict[tuple[str, str | None], dict[str, Checkpoint]] = {}
+    held: deque[Checkpoint] = deque()
     for row in rows:
         key = keys.parse(row.key)
-        if key is None:
-            yield row
-        elif key.task_id is not None:
+        if key is not None and key.task_id is not None:
             # The newest row of a task counts: one that was answered goes on.
             tasks.setdefault((row.session, key.owner), {}).setdefault(key.task_id, row)
-        else:
-            yield _with_tasks(row, tasks.pop((row.session, key.owner), {}).values())
+            continue
+        held.append(row)
+        if len(held) > _WINDOW:
+            yield _with_tasks(held[0], tasks.pop((held[0].session, held[0].key), {}).values())
+            held.popleft()
+    for row in held:
+        yield _with_tasks(row, tasks.pop((row.session, row.key), {}).values())
 
 
 def _with_tasks(row: Checkpoint, tasks: Iterable[Checkpoint]) -> Checkpoint:
