@@ -95,7 +95,7 @@ if TYPE_CHECKING:
     from holdfast.store.document import Document
     from holdfast.store.lease import HeldLease
     from holdfast.store.metrics import MetricsSnapshot
-    from holdfast.store.migrating import migrate
+    from holdfast.store.open import migrate
     from holdfast.store.search.bisect import Skip
     from holdfast.store.search.line import Findings
     from holdfast.workspace.code import Workspace
@@ -250,7 +250,7 @@ _HOMES = {
     "Undone": "holdfast.reports.changes:Undone",
     "Around": "holdfast.reports.search:Around",
     "MigrateReport": "holdfast.reports.upkeep:MigrateReport",
-    "migrate": "holdfast.store.migrating:migrate",
+    "migrate": "holdfast.store.open:migrate",
     "PruneReport": "holdfast.reports.upkeep:PruneReport",
     "CopyReport": "holdfast.reports.transfer:CopyReport",
     "SessionCopy": "holdfast.reports.transfer:SessionCopy",

@@ -19,7 +19,7 @@ from holdfast.backends.memory import MemoryBackend
 from holdfast.backends.sqlite import SqliteBackend
 from holdfast.errors import BackendError, HoldfastError
 from holdfast.storage.records import Query
-from holdfast.store import carrying, comparing
+from holdfast.store import copy as copying
 from holdfast.testing.faults import Fault, FaultyBackend, failing, io_failed
 
 REF = st.sampled_from(["@", "@-", "@~2", "main", "#1", "#2", "#3", "#5", "#8"])
@@ -157,10 +157,10 @@ def make_target(request, tmp_path_factory):
 @pytest.fixture(scope="module", autouse=True)
 def tiny_batches():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(carrying, "_ROWS", 2)
-        patch.setattr(carrying, "_BYTES", 150)
-        patch.setattr(carrying, "_READ_AT_ONCE", 2)
-        patch.setattr(comparing, "_PAGE", 3)
+        patch.setattr(copying, "_ROWS", 2)
+        patch.setattr(copying, "_BYTES", 150)
+        patch.setattr(copying, "_READ_AT_ONCE", 2)
+        patch.setattr(copying, "_PAGE", 3)
         yield
 
 

@@ -20,10 +20,8 @@ from tests.reliability.shim import listen
 
 import holdfast
 import holdfast.backends.sqlite.commit
-import holdfast.store.carrying
-import holdfast.store.copying
 from holdfast.backends.memory import MemoryBackend
-from holdfast.store import carrying
+from holdfast.store import copy as copying
 from holdfast.testing.rows import contents
 
 AS_IT_WAS, BETWEEN, FINISHED = 3, 4, 5
@@ -84,7 +82,7 @@ def check(target: Path, source: Path, before: Path) -> None:
 
 def main(folder: Path) -> tuple[int, ...]:
     # Many small batches: each is a place to be interrupted at.
-    carrying._ROWS, carrying._BYTES, carrying._READ_AT_ONCE = 2, 1000, 2  # type: ignore[misc]
+    copying._ROWS, copying._BYTES, copying._READ_AT_ONCE = 2, 1000, 2  # type: ignore[misc]
     killer = Killer()
     layer = listen(killer)
     # Otherwise each child would import all that it needs.

@@ -19,8 +19,7 @@ from tests.reliability.shim import listen
 
 import holdfast
 import holdfast.backends.sqlite.repair
-import holdfast.store.recovering
-import holdfast.store.repairing
+import holdfast.store.repair
 from holdfast.backends.memory import MemoryBackend
 
 SAVES, LOST = 6, 3

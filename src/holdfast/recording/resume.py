@@ -29,7 +29,7 @@ from holdfast.record import Record
 from holdfast.recording.sources import Adapter, Source, Sources
 from holdfast.reports.upkeep import DamagedCheckpoint
 from holdfast.storage.records import CheckpointId, SessionRow
-from holdfast.store.recovering import newest_intact
+from holdfast.store.repair import newest_intact
 
 if TYPE_CHECKING:
     from holdfast.store.place import Ref

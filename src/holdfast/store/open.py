@@ -9,11 +9,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from holdfast.backends.registry import connect
+from holdfast.backends.fork import watched
+from holdfast.backends.registry import connect, migrate_target
 from holdfast.errors import ErrorCode, InvalidInputError
 from holdfast.store.store import Store
+
+if TYPE_CHECKING:
+    from holdfast.reports.upkeep import MigrateReport
 
 FOLDER = ".holdfast"
 
@@ -86,6 +90,30 @@ def open_store(
     )
 
 
+def migrate(
+    target: str | Path | None = None, *, dry_run: bool = False, timeout: float = 10.0
+) -> MigrateReport:
+    """Bring the tables of a store to the version of this holdfast, in one transaction.
+
+    Writers of other versions are waited for, and refused from then on: nothing is written by two versions at once.
+
+    Args:
+        target: As for `holdfast.open`; the store must be there.
+        dry_run: Only say which steps would be taken.
+        timeout: How many seconds to wait for writers.
+
+    Raises:
+        NotFoundError: There is no store.
+        UnsupportedError: The store is of a newer version than this holdfast.
+    """
+    # Only who migrates needs it.
+    from holdfast.reports.upkeep import MigrateReport
+
+    place = find_target() if target is None else target
+    url, steps = migrate_target(place, timeout=timeout)
+    return MigrateReport(url, tuple(steps), dry_run)
+
+
 def find_target() -> str | Path:
     """The target that `open_store` uses when it is given none."""
     configured = os.environ.get("HOLDFAST_STORE")
@@ -105,3 +133,17 @@ def _nearest(start: Path) -> Path | None:
         if folder == home:
             return None
     return None
+
+
+def is_open_here(path: Path) -> bool:
+    """Whether a store of this process has this file open.
+
+    Nobody else in the process may open it then, not even to read: the locks of a file belong to the process, and fall
+    when any descriptor of it is closed. A second SQLite library does not know that, nor does `open`.
+    """
+    try:
+        found = path.stat()
+    except OSError:
+        return False
+    # Of the backends, only those in files can say.
+    return any(each.has_open((found.st_dev, found.st_ino)) for each in watched() if hasattr(each, "has_open"))

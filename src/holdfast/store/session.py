@@ -256,7 +256,7 @@ class Session:
         except IntegrityError:
             if not recover:
                 raise
-            from holdfast.store.recovering import load_intact
+            from holdfast.store.repair import load_intact
 
             value = load_intact(self._writer, ref, path, types)
         if as_ is not None:
@@ -293,7 +293,7 @@ class Session:
             NotFoundError: `ref` names nothing.
             IntegrityError: Nothing at or before `ref` can be read (`nothing-intact`).
         """
-        from holdfast.store.recovering import recover
+        from holdfast.store.repair import recover
 
         began = perf_counter_ns()
         recovered = recover(self._writer, ref)

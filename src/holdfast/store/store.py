@@ -452,7 +452,7 @@ class Store:
             ConflictError: The target has checkpoints already (`session-exists`).
             NotFoundError: There is no session `source`.
         """
-        from holdfast.store.cloning import copy_session
+        from holdfast.store.copy import copy_session
 
         return copy_session(self._backend, source, target, now=self._parts.clock())
 
@@ -505,7 +505,7 @@ class Store:
             NotFoundError: There is no such session here.
             IntegrityError: A checkpoint here is damaged; those before it were copied.
         """
-        from holdfast.store.copying import copy_sessions, open_target
+        from holdfast.store.copy import copy_sessions, open_target
 
         wanted = target._backend if isinstance(target, Store) else target  # noqa: SLF001 - its own kind
         with open_target(wanted, dry_run=dry_run) as other:
@@ -647,7 +647,7 @@ class Store:
             progress: Called now and then with what is being done, and how many of it are done.
         """
         check_filters(session=session)
-        from holdfast.store.verifying import verify
+        from holdfast.store.verify import verify
 
         return verify(self._parts.backend, quick=quick, session=session, progress=progress)
 
@@ -669,7 +669,7 @@ class Store:
             UnsupportedError: This kind of store cannot be repaired.
             BackendError: There is no room for the new store beside the old one, or another writer holds it.
         """
-        from holdfast.store.repairing import repair
+        from holdfast.store.repair import repair
 
         return repair(self._parts.backend, now=self._parts.clock(), dry_run=dry_run, progress=progress)
 

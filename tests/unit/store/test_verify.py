@@ -280,8 +280,7 @@ def test_a_store_in_memory_that_lost_a_chunk_says_so():
 
 
 def test_progress_is_told_and_the_twin_says_the_same(path, monkeypatch):
-    monkeypatch.setattr("holdfast.store.verifying._STEP", 2)
-    monkeypatch.setattr("holdfast.store.states._STEP", 2)
+    monkeypatch.setattr("holdfast.store.verify._STEP", 2)
     with holdfast.open(path) as store:
         fill(store)
         told = []
