@@ -38,7 +38,7 @@ from holdfast import (
     UnsupportedError,
 )
 from holdfast.record import Record
-from holdfast.store.taken import is_open_here
+from holdfast.store.open import is_open_here
 
 try:
     from langgraph.checkpoint.base import BaseCheckpointSaver, writes_sort_key
