@@ -134,6 +134,7 @@ class _DocumentCutter(Cutter):
 
     def open(self, value: Any) -> None:
         """Begin behind all that stands at the beginning."""
+        self.encode_run = self._encode_run
         self._exact = bool(value._marks & EXACT)
         self._is_volatile = bool(value._marks & VOLATILE)
         self._total = len(value)
@@ -220,11 +221,14 @@ class _DocumentCutter(Cutter):
             return False
         return stop <= self._prefix or (start >= self._prefix and stop <= self._total)
 
-    def encode_run(self, items: list[Any]) -> bytes:
-        """A list of values."""
+    def _encode_run(self, items: list[Any]) -> bytes:
         self._document.count += len(items)
         packed = None if self._exact else self.builder.encoder.at_once(items, tracked=True)
         return self.builder.encoder.exactly(items) if packed is None else packed
+
+    def encode(self, value: Any) -> bytes:
+        """One value, exactly."""
+        return self.builder.encode(value)
 
     def encode_each(self, items: Iterable[Any]) -> list[bytes] | None:
         """Some values one by one, if that needs no care."""

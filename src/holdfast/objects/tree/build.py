@@ -405,6 +405,8 @@ class Cutter:
         self, builder: TreeBuilder, kind: int, value: Any, old: SavedNode | None, depth: int
     ) -> None:
         self.builder = builder
+        self.encode_run: Callable[[list[Any]], bytes] = builder.encoder.unasked
+        """Encodes a list of values; what is written unasked is for `holds_binary` to find."""
         self.growing = _Growing(builder, kind, old)
         self.old = old
         self.pairs = kind == nodes.DICT
@@ -579,7 +581,6 @@ class Cutter:
         self._first = self._first if self._count else number
         self._literal.append(name)
         if built.node is None:
-            self._note_binary(value, built.part)
             self._literal.append(built.part)
             weight = len(name) + built.size
         else:
@@ -595,19 +596,30 @@ class Cutter:
 
     def built(self, value: Any, old: SavedNode | None) -> Built:
         """An item as it stands in its run."""
-        data = b""
-        if old is None and not (self.builder.probes and worth_asking(value, len(self.items))):
-            data = self.builder.encode(value)
-            if len(data) <= self._cuts.item_limit:
-                return Built(data, len(data), None)
-        return self.builder.value(value, old, self.depth, around=self.old, data=data)
+        if old is not None or (self.builder.probes and worth_asking(value, len(self.items))):
+            built = self.builder.value(value, old, self.depth, around=self.old)
+            if built.node is None and self.looks:
+                self._look(value, built.part)
+            return built
+        data = self.encode(value)
+        if len(data) <= self._cuts.item_limit:
+            return Built(data, len(data), None)
+        return self.builder.value(value, None, self.depth, around=self.old, data=data)
 
-    def _note_binary(self, value: Any, part: bytes) -> None:
+    def encode(self, value: Any) -> bytes:
+        """One value, exactly."""
+        data = self.builder.encoder.unasked(value)
+        return data if self._look(value, data) else self.builder.encoder.exactly(value)
+
+    def _look(self, value: Any, data: bytes) -> bool:
+        """Note whether there are bytes in a value; return whether nothing was written unasked."""
         try:
-            self._binary = (self.looks and holds_binary([value], part)) or self._binary
+            self._binary = holds_binary([value], data) or self._binary
         except UnaskedError:
-            # It was encoded exactly; in a run that is encoded in one go it would not be.
+            # In a run that is encoded in one go it is written as something else.
             self._unasked = True
+            return False
+        return True
 
     def _close(self) -> None:
         parts = [*self._parts, b"".join(self._literal)]
@@ -632,10 +644,6 @@ class Cutter:
         return run
 
     # What a document does in its own way:
-
-    def encode_run(self, items: list[Any]) -> bytes:
-        """A list of values; what is written unasked is for `holds_binary` to find."""
-        return self.builder.encoder.unasked(items)
 
     def encode_each(self, items: Iterable[Any]) -> list[bytes] | None:
         """Some values one by one, if that needs no care."""
