@@ -14,7 +14,8 @@ import apsw
 
 from holdfast.backends import fork, lease_rules, rules
 from holdfast.backends.chunk_codec import PackedChunk, RecentChunks, prepare, remember
-from holdfast.backends.sqlite import commit, files, lease
+from holdfast.backends.sqlite import commit, files
+from holdfast.backends.sqlite import lease as leases
 from holdfast.backends.sqlite.connection import (
     Connections,
     Durability,
@@ -167,7 +168,7 @@ class SqliteBackend:
 
         def work(connection: apsw.Connection) -> None:
             if fence is not None:
-                lease.check_fence(connection, fence)
+                leases.check_fence(connection, fence)
             write_rows(connection, changes)
 
         self._write(work)
@@ -209,16 +210,16 @@ class SqliteBackend:
         self._check_writable()
         # Before the write lock is asked for: whoever is refused holds nobody up.
         lease_rules.check_free(self.lease(name), holder, at=at, ticks=ticks)
-        return self._write(lambda connection: lease.claim(connection, name, holder, length, now))
+        return self._write(lambda connection: leases.claim(connection, name, holder, length, now))
 
-    def renew(self, held: Lease, seconds: float, *, at: int, ticks: int) -> Lease:
+    def renew(self, lease: Lease, seconds: float, *, at: int, ticks: int) -> Lease:
         """See `Backend.renew`."""
         length, now = lease_rules.microseconds(seconds), lease_rules.ticking(at, ticks)
-        return self._write(lambda connection: lease.renew(connection, held, length, now))
+        return self._write(lambda connection: leases.renew(connection, lease, length, now))
 
-    def release(self, held: Lease) -> None:
+    def release(self, lease: Lease) -> None:
         """See `Backend.release`."""
-        self._write(lambda connection: lease.release(connection, held))
+        self._write(lambda connection: leases.release(connection, lease))
 
     def lease(self, name: str) -> Lease | None:
         """See `Backend.lease`."""
@@ -254,7 +255,7 @@ class SqliteBackend:
             if held is not None:
                 # If this fails, the lease runs out and others take over.
                 with suppress(HoldfastError):
-                    transaction(lambda: lease.release(connection, held))
+                    transaction(lambda: leases.release(connection, held))
             # It has temporary tables: closed.
             self._connections.give(connection, broken=True)
 
