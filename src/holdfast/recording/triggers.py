@@ -463,21 +463,11 @@ def compile_trigger(trigger: Trigger, moment: Moment) -> Rule:  # noqa: PLR0911 
         case AllOf(parts):
             return _AllOf(tuple(compile_trigger(part, moment) for part in parts))
         case AnyOf(parts):
-            cheap = tuple(compile_trigger(part, moment) for part in parts if not _asks(part))
-            return _AnyOf(cheap, tuple(compile_trigger(part, moment) for part in parts if _asks(part)))
+            # A predicate inside of another trigger is asked with it: that must not miss an event.
+            asking = tuple(_When(part.predicate) for part in parts if isinstance(part, When))
+            others = tuple(compile_trigger(part, moment) for part in parts if not isinstance(part, When))
+            return _AnyOf(others, asking)
     return Rule()
-
-
-def _asks(trigger: Trigger) -> bool:
-    """Whether a predicate is somewhere in it."""
-    match trigger:
-        case When():
-            return True
-        case Throttled(inner, _):
-            return _asks(inner)
-        case AllOf(parts) | AnyOf(parts):
-            return any(map(_asks, parts))
-    return False
 
 
 def _ask(predicate: Predicate, moment: Moment) -> bool:
