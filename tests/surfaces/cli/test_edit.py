@@ -107,6 +107,17 @@ def test_a_dry_run_saves_nothing(run, session, editor):
     assert len(session.log()) == 2
 
 
+def test_without_a_terminal_or_an_editor_nobody_waits(run, session, monkeypatch):
+    monkeypatch.delenv("EDITOR", raising=False)
+    monkeypatch.delenv("VISUAL", raising=False)
+
+    result = run("edit")
+
+    assert result.exit_code == 2
+    assert "EDITOR" in result.stderr
+    assert len(session.log()) == 2
+
+
 @pytest.mark.parametrize("new", ['"n": ', '"n": {"$type": "nothing", "$value": 1}'])
 def test_what_cannot_be_read_is_kept_in_a_file(run, session, editor, new):
     editor('"n": 2', new)

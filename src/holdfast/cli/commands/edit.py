@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from holdfast.cli.missing_part import explaining
 from holdfast.cli.output import checkpoints, data, document
 from holdfast.cli.pretty import Limits
 from holdfast.cli.terminal import ellipsis_for, escape_controls, terminal_width
-from holdfast.errors import HoldfastError, InvalidInputError
+from holdfast.errors import ErrorCode, HoldfastError, InvalidInputError
 
 if TYPE_CHECKING:
     from holdfast import Checkpoint, Diff, Session, Store
@@ -63,6 +64,13 @@ def edit(
     from holdfast.reports.text import json_form, replace_part, tagged_json
 
     labels = tuple(parse_tags(tags))
+    if not (os.environ.get("VISUAL") or os.environ.get("EDITOR") or sys.stdin.isatty()):
+        # The editor that would be guessed waits for a person.
+        raise InvalidInputError(
+            "there is no terminal to edit in, and no $EDITOR",
+            code=ErrorCode.BAD_ARGUMENT,
+            hint="set EDITOR to a program that edits a file, or use holdfast create --patch",
+        )
     with cmd.open() as store:
         session = cmd.session_of(store)
         source = session.checkpoint(ref)
