@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from typing import Any
 
@@ -12,7 +11,6 @@ from tests.unit.store.test_copying import rich
 
 import holdfast
 from holdfast import BackendError, ConflictError, ErrorCode, InvalidInputError, NotFoundError
-from holdfast.backends.memory import MemoryBackend
 from holdfast.storage.records import Query
 from holdfast.store.gc import collect_chunks
 from holdfast.testing.faults import Fault, FaultyBackend, failing, io_failed
@@ -206,13 +204,3 @@ def test_copies_beside_writers_and_collections_are_whole(store):
         assert found == sorted(found, reverse=True)
         assert len(found) == len(rows_of(store, name))
     assert store.verify().problems == ()
-
-
-def test_the_async_twin_copies_too():
-    async def main() -> None:
-        store = holdfast.AsyncStore(MemoryBackend())
-        await store.session("a").save({"n": 1})
-        assert await store.copy_session("a", "b") == 1
-        assert await store.session("b").load() == {"n": 1}
-
-    asyncio.run(main())

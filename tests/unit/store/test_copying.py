@@ -98,19 +98,6 @@ def test_everything_arrives_as_it_is(stores):
         assert target.session(mine.session).load(mine.id) == source.session(mine.session).load(mine.id)
 
 
-def test_life_goes_on_in_the_copy(stores):
-    source, target = stores
-    rich(source)
-    source.copy_to(target)
-
-    copy = target.session("work", branch="idea")
-    copy.undo()
-    copy.undo()
-    assert copy.checkpoint("#8").message == "step 7"
-    assert copy.save({"on": "we go"}).seq == 15
-    assert target.verify().ok
-
-
 def test_a_second_copy_sends_what_is_new_and_nothing_else(stores):
     source, target = stores
     s = rich(source)
@@ -141,54 +128,6 @@ def _all_chunks(store):
     with backend_of(store).reader() as reader:
         rows = reader.checkpoints(Query(include_hidden=True))
         return [name for row in rows for name in reachable(row.root, reader.chunks)]
-
-
-def test_what_changed_and_what_is_gone_at_the_source_changes_and_goes_at_the_target(stores):
-    source, target = stores
-    s = rich(source)
-    source.copy_to(target)
-    s.tag("#3", "more")
-    s.undo()
-    s.undo()
-    source.session("work").prune(Keep(last=3), only=True)
-    source.gc(keep_days=0)
-    source.session("work").delete("@")
-
-    report = source.copy_to(target)
-
-    assert [each.status for each in report.sessions] == ["updated"]
-    assert report.removed > 3
-    assert report.changed > 0
-    assert told(target) == told(source)
-    assert target.verify().ok
-    target.session("work").undo()
-    assert target.verify().ok
-
-
-def test_what_gc_took_from_the_copy_comes_again(stores):
-    source, target = stores
-    kept = source.session("work", keep=Keep(last=6))
-    for n in range(9):
-        kept.save({"n": n}, key=f"{n}")
-    source.session("work").delete("#6")
-    source.copy_to(target)
-    target.gc(keep_days=0)
-    assert len(target.find(session="work")) == len(source.find(session="work"))
-    # Retention at the source names nothing of what it takes, and gc has written to the copy.
-    kept.save({"n": 10})
-    source.session("work").undo()
-
-    source.copy_to(target)
-
-    assert told(target) == told(source)
-    assert target.session("work").load("#6") == {"n": 5}
-    listed = [each.seq for each in target.find(session="work", limit=3)]
-    assert listed == [each.seq for each in source.find(session="work", limit=3)]
-    last = target.find(session="work", limit=3)[-1]
-    assert [e.seq for e in target.find(session="work", before=last)] == [
-        e.seq for e in source.find(session="work", before=source.find(session="work", limit=3)[-1])
-    ]
-    assert target.verify().ok
 
 
 def test_a_session_of_the_same_id_that_is_another_one_is_refused_before_anything_is_written(stores):
