@@ -203,8 +203,9 @@ def tagged_files(good: dict[str, Any]) -> Iterator[Hostile]:
     yield "value.json", holding({"$type": "defaultdict", "$value": [], "$factory": "eval"}), "bad-value"
     yield "value.json", holding({"$type": "deque", "$value": [1, 2], "$maxlen": 1}), "bad-value"
     yield "value.json", holding({"$type": "deque", "$value": [], "$maxlen": -1}), "bad-value"
-    yield "value.json", holding({"$type": "tuple", "$value": [], "$more": 1}), "bad-value"
-    yield "value.json", holding({"$type": "tuple"}), "bad-value"
+    # No tags, but data: another state than the root says.
+    yield "value.json", holding({"$type": "tuple", "$value": [], "$more": 1}), "root-differs"
+    yield "value.json", holding({"$type": "tuple"}), "root-differs"
     yield "value.json", holding({"$type": "opaque", "$value": 1, "$name": 7, "$version": 1}), "bad-value"
     yield "value.json", holding({"$type": "opaque", "$value": 1, "$name": "A", "$version": 0}), "bad-value"
     yield "value.json", holding({"$type": "float", "$value": "nan", "$bits": "00"}), "bad-value"

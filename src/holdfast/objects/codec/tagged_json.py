@@ -308,6 +308,8 @@ def _read_int(value: Any) -> int:
 
 def _read_float(value: Any, bits: Any = None) -> float:
     if bits is not None:
+        if len(_text(bits)) != 2 * _DOUBLE.size:
+            raise MalformedError("the $bits of a float that has others")
         number: float = _DOUBLE.unpack(bytes.fromhex(_text(bits)))[0]
         if not math.isnan(number):
             raise MalformedError("the $bits of a float that is a number")
