@@ -63,8 +63,8 @@ def test_the_heartbeat_agent_remembers_the_files_of_its_last_life(example, tmp_p
     with holdfast.open(tmp_path / ".holdfast") as store:
         state = store.session("watcher").load()
     assert set(state["files"]["files"]) == {"notes.txt", "more.txt"}
-    asked = [each["question"] for each in state["inner_life"]["wonders"]]
-    assert asked == ["what is notes.txt for?", "what is more.txt for?"], "each file is new once"
+    # Each file is new once.
+    assert state["inner_life"]["questions"] == ["what is notes.txt for?", "what is more.txt for?"]
 
 
 def test_the_heartbeat_agent_runs_on_the_command_line_too(tmp_path):
