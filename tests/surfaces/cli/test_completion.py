@@ -43,7 +43,7 @@ def asked(process):
 
 def test_commands_and_options_are_completed(asked):
     assert asked("holdfast sho") == ["show"]
-    assert asked("holdfast list --al") == ["--all-sessions"]
+    assert asked("holdfast list --all-") == ["--all-sessions"]
     assert asked("holdfast list --status f") == ["failed"]
     assert "--session" in asked("holdfast list --")
 

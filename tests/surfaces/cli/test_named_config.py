@@ -1,9 +1,10 @@
-"""A settings file that is named, with --config or HOLDFAST_CONFIG: YAML and TOML, explained line by line."""
+"""A settings file that is named, with --config or HOLDFAST_CONFIG: YAML and TOML, explained."""
 
 from __future__ import annotations
 
 import json
 import os
+import tomllib
 
 import apsw
 import pytest
@@ -43,15 +44,15 @@ def codecs(path):
 
 @pytest.mark.usefixtures("agent")
 @pytest.mark.parametrize("by", ["option", "variable"])
-def test_each_value_of_a_yaml_file_is_explained_with_its_line(run, by):
+def test_each_value_of_a_yaml_file_is_explained_with_its_file(run, by):
     named = {"env": {"HOLDFAST_CONFIG": "agent.yaml"}} if by == "variable" else {}
     options = ["--config", "agent.yaml"] if by == "option" else []
     rows = explained(run, *options, **named)
 
-    assert rows["checkpoint.max_count"] == ["7", "agent.yaml line 3"]
-    assert rows["checkpoint.compress"] == ["false", "agent.yaml line 4"]
-    assert rows["checkpoint.interval_seconds"] == ["1.5", "agent.yaml line 5"]
-    assert rows["session"] == ["mine", "agent.yaml line 6"]
+    assert rows["checkpoint.max_count"] == ["7", "agent.yaml"]
+    assert rows["checkpoint.compress"] == ["false", "agent.yaml"]
+    assert rows["checkpoint.interval_seconds"] == ["1.5", "agent.yaml"]
+    assert rows["session"] == ["mine", "agent.yaml"]
     assert rows["checkpoint.interval_beats"] == ["50", "default"]
     stderr = run("config", "--explain", *options, **named).stderr
     assert "read: agent.yaml\n" in stderr
@@ -64,8 +65,8 @@ def test_it_stands_between_the_variables_and_the_file_of_the_store(run, agent, h
 
     rows = explained(run, env=env)
 
-    assert rows["checkpoint.max_count"] == ["7", "agent.yaml line 3"]
-    assert rows["checkpoint.prune_after_days"] == ["4", ".holdfast/config.toml line 3"]
+    assert rows["checkpoint.max_count"] == ["7", "agent.yaml"]
+    assert rows["checkpoint.prune_after_days"] == ["4", ".holdfast/config.toml"]
     assert rows["checkpoint.interval_seconds"] == ["9", "HOLDFAST_CHECKPOINT_INTERVAL_SECONDS"]
 
 
@@ -77,7 +78,7 @@ def test_the_json_is_as_its_schema_says(run, agent):
     assert {
         "key": "checkpoint.interval_seconds",
         "value": 1.5,
-        "origin": "agent.yaml line 5",
+        "origin": "agent.yaml",
         "default": None,
     } in (record["settings"])
 
@@ -116,12 +117,12 @@ def test_what_is_wrong_stops_a_command_and_is_shown_by_config(run, home):
     result = run("list", "--config", "agent.yaml")
 
     assert result.exit_code == 2
-    assert "error: unknown key 'agent.checkpoints.autoCheckpiont' in agent.yaml line 3\n" in result.stderr
-    assert "hint: did you mean agent.checkpoints.autoCheckpoint? or take line 3 out" in result.stderr
+    assert "error: unknown key 'agent.checkpoints.autoCheckpiont' in agent.yaml\n" in result.stderr
+    assert "did you mean agent.checkpoints.autoCheckpoint?" in result.stderr
     assert "code: bad-config" in result.stderr
     shown = run("config", "--explain", "--config", "agent.yaml")
     assert shown.exit_code == 0
-    assert "wrong: unknown key 'agent.checkpoints.autoCheckpiont' in agent.yaml line 3\n" in shown.stderr
+    assert "wrong: unknown key 'agent.checkpoints.autoCheckpiont' in agent.yaml\n" in shown.stderr
 
 
 def test_a_file_that_is_not_there_is_an_error(run):
@@ -169,11 +170,9 @@ def test_numbers_and_words_can_be_set_in_the_file_of_the_store(run, home):
     ]:
         assert run("config", key, text).exit_code == 0
 
-    written = (home / ".holdfast" / "config.toml").read_text(encoding="utf-8").splitlines()
-    assert written == [
-        "checkpoint.interval_seconds = 2.5",
-        'checkpoint.max_count = "all"',
-        "heartbeat.min_interval = 3",
-        "checkpoint.enabled = false",
-    ]
+    written = tomllib.loads((home / ".holdfast" / "config.toml").read_text(encoding="utf-8"))
+    assert written == {
+        "checkpoint": {"interval_seconds": 2.5, "max_count": "all", "enabled": False},
+        "heartbeat": {"min_interval": 3},
+    }
     assert run("config", "checkpoint.max_count").stdout == "all\n"
