@@ -207,3 +207,17 @@ def test_an_agent_waits_for_approval_and_goes_on_in_another_store(tmp_path):
     assert not (folder / "empty.txt").exists()
     with holdfast.open(there / "clone" / ".holdfast", create=False) as other:
         assert other.sql("select count(*) from tool_calls").rows == [(4,)]
+
+
+@pytest.mark.requirement("C2")
+def test_a_run_writes_its_files_where_the_setting_says(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOLDFAST_CHECKPOINT_EXPORT_DIR", str(tmp_path / "out"))
+    with holdfast.open(tmp_path / "store.db") as store:
+        with Run(store.session("x"), task="t") as run:
+            run.think("one")
+            named = run.export()["id"]
+        with Run(store.session("none"), task="t", export_dir=False) as quiet:
+            quiet.think("two")
+    names = {each.name for each in (tmp_path / "out").iterdir()}
+    assert f"{named}.json" in names
+    assert {name.partition("_")[0] for name in names} == {"ckpt"}, "no files of the other form beside them"

@@ -53,6 +53,14 @@ class ConfigFile(Record):
         """Whether it is to be read: somebody who names a file means it, and has to hear that it is not there."""
         return self.kind == "named" or self.exists
 
+    def mentions(self, word: bytes) -> bool:
+        """Whether the word is in it; also true where it cannot be read, and whoever reads it hears why."""
+        try:
+            with open(self.path, "rb") as file:  # noqa: PTH123 - no pathlib at start
+                return word in file.read(MAX_PROJECT_BYTES + 1)
+        except OSError:
+            return True
+
 
 def config_files(
     target: str | None, named: str | None = None, environ: Mapping[str, str] = os.environ

@@ -182,7 +182,8 @@ def resolve(
 
 def export_dir_setting(store: str, environ: Mapping[str, str] = os.environ) -> str | None:
     """The value of `checkpoint.export_dir` for a store; None where nobody set it. For those who read nothing else."""
-    files = [file for file in config_files(store, None, environ) if file.counts]
+    # Each session asks, and a large pyproject.toml takes milliseconds to parse: first a look whether it says anything.
+    files = [file for file in config_files(store, None, environ) if file.counts and file.mentions(b"export")]
     if not files and not any(name.endswith("EXPORT_DIR") for name in environ):
         return None
     value: str | None = resolve({}, files, environ=environ, problems=[])["checkpoint.export_dir"].value

@@ -519,6 +519,11 @@ class Session:
         self._writer.parts.metrics.removed(self.id, "clear", removed)
         return len(removed)
 
+    def take_export_dir(self) -> Path | None:
+        """Write no files from here on, and return the folder they went to: for who writes files of another form."""
+        files, self._writer.files = self._writer.files, None
+        return None if files is None else files.folder
+
     def fork(self, ref: Ref = "@", name: str | None = None, *, session: str | None = None) -> Self:
         """Begin a new branch at a checkpoint, and return a Session on it. This one stays where it is.
 

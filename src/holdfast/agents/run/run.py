@@ -44,7 +44,8 @@ class Run(RunCore):
         task: What it is to do.
         agent: Who does it; the session's agent by default.
         save_on: When it saves by itself: any of "thought", "tool_start", "tool", "pause", "end".
-        export_dir: A folder that gets `{id}.json` for each checkpoint; True is `./checkpoints/`.
+        export_dir: A folder that gets `{id}.json` for each checkpoint; True is `./checkpoints/`, False is none; without
+            it the folder of the session, which the setting `checkpoints.export_dir` names.
         resume_from: Go on from this checkpoint: a ref or id, the path of an exported file, or such a dict.
         sql: Also write rows into the tables `executions`, `thoughts` and `tool_calls`, to be asked with SQL.
         events: The bus to tell what happens.
@@ -74,7 +75,8 @@ class Run(RunCore):
         json_form = self._store.json_form if sql else None
         super().__init__(task, agent or session.agent, session.id, save_on, events, json_form)
         self.session = session
-        self._files = ExportFolder.of(export_dir)
+        of_session = session.take_export_dir()
+        self._files = ExportFolder.of(of_session if export_dir is None else export_dir)
         self._lock = threading.RLock()
         self._token: Token[Any] | None = None
         self._reached = ExitStack()
