@@ -7,9 +7,9 @@
     found.create("before the risky part")
     found.restore("@~3", confirm=True)
 
-The agent listens on a Unix socket that its own user alone can open. A row of the table `live_agents` names it; where a
-process was killed the row stays, and is passed over because nobody answers there. A request is a line of JSON-RPC, and
-so is the answer.
+The agent listens on a Unix socket that its own user alone can open. A row of the table `live_agents` names it. The row
+stays when the agent ends, in whatever way, and is passed over because nobody answers there. A request is a line of
+JSON-RPC, and so is the answer.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from holdfast.errors import BackendError, ErrorCode, HoldfastError, InvalidInput
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.recording.resume import ResumeReport
 from holdfast.reports.report import Report
-from holdfast.storage.tables import RowChange, Table
+from holdfast.storage.tables import Table
 from holdfast.store import Store
 
 LOG = logging.getLogger("holdfast.live")
@@ -146,25 +146,19 @@ def listening(store: Store, session: str, agent: Reachable, *, kind: str) -> Ite
     An agent that cannot be reached still lives: what goes wrong here is a warning in the log.
     """
     server: _Server | None = None
-    try:
-        server = _Server(agent)
-        row = {"session": session, "kind": kind, "pid": os.getpid(), "host": socket.gethostname()}
-        _write(store, LIVE.upsert({**row, "socket": server.path, "since": time()}))
-    except (OSError, HoldfastError, AttributeError) as error:
-        LOG.warning("session %s cannot be reached from other processes: %s", session, error)
+    if hasattr(socket, "AF_UNIX"):
+        try:
+            server = _Server(agent)
+            row = {"session": session, "kind": kind, "pid": os.getpid(), "host": socket.gethostname()}
+            store.write([LIVE.upsert({**row, "socket": server.path, "since": time()})])
+        except (OSError, HoldfastError) as error:
+            LOG.warning("session %s cannot be reached from other processes: %s", session, error)
     try:
         yield
     finally:
+        # The row stays, as it does after a kill: an agent that ends because its store hangs must not wait for it here.
         if server is not None:
             server.stop()
-            with suppress(HoldfastError):
-                there = store.rows(LIVE).get(session)
-                if there is not None and there["socket"] == server.path:
-                    _write(store, LIVE.delete((session,)))
-
-
-def _write(store: Store, change: RowChange) -> None:
-    store.write([change])
 
 
 class _Handler(socketserver.StreamRequestHandler):
@@ -181,7 +175,9 @@ class _Handler(socketserver.StreamRequestHandler):
                 self.wfile.write(json.dumps(self.server.answer(line), default=str).encode() + b"\n")
 
 
-class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
+    # Not UnixStreamServer, which is the same: where there are no such sockets, the name is missing as well.
+    address_family = getattr(socket, "AF_UNIX", socket.AF_INET)
     daemon_threads = True
 
     def __init__(self, agent: Reachable) -> None:
@@ -190,7 +186,7 @@ class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
         self._folder = tempfile.mkdtemp(prefix="holdfast-")
         self.path = f"{self._folder}/agent.sock"
         try:
-            super().__init__(self.path, _Handler)
+            super().__init__(self.path, _Handler)  # type: ignore[arg-type]  # its family has paths for addresses
         except OSError:
             shutil.rmtree(self._folder, ignore_errors=True)
             raise

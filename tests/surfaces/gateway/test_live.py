@@ -16,7 +16,6 @@ import pytest
 
 import holdfast
 from holdfast.agents import Executor, Plan, Run, listening, live_agents
-from holdfast.agents.live import LIVE
 
 
 class Agent:
@@ -44,7 +43,6 @@ def agent(store):
     with listening(store, "x", made, kind="recorder"):
         yield made
     assert live_agents(store) == []
-    assert store.rows(LIVE).find() == []
 
 
 def test_it_saves_and_restores_when_it_is_asked(store, agent):
