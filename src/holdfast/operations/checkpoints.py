@@ -205,9 +205,8 @@ def create(
         return Saved(_of_live(service, session, message), live=True)
     if tagged:
         state = service.store.from_json_form(state)
-    found = service.session(session, branch)
     expected = {} if expect is None else {"expect": expect}
-    return Saved(found.save(state, message, **given, **expected), live=False)  # type: ignore[arg-type]
+    return Saved(service.save(session, branch, state, message, **given, **expected), live=False)
 
 
 def _of_live(service: Service, session: str | None, message: str) -> Checkpoint:

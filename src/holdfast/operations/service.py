@@ -14,13 +14,22 @@ import logging
 import secrets
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast import Session, Store
-from holdfast.errors import BackendError, ErrorCode, HoldfastError, InvalidInputError, NotFoundError
+from holdfast import Checkpoint, Session, Store
+from holdfast.errors import (
+    BackendError,
+    ConflictError,
+    ErrorCode,
+    HoldfastError,
+    InvalidInputError,
+    NotFoundError,
+)
 from holdfast.operations.operation import OPERATIONS, Operation, Scope, allows, load_operations
 from holdfast.reports import Report
 
@@ -30,6 +39,8 @@ WORKERS = 8
 """Operations that are carried out at once; a store is read and written by threads, and SQLite has one writer."""
 WAITING = 256
 """Operations that are under way or wait for a thread. One more is refused: who asks so much gets no answer in time."""
+_WRITERS = 8
+"""Sessions that are kept with what they know of their last state: as much memory as that takes."""
 _JOBS = 100
 _KEPT_SECONDS = 600.0
 
@@ -119,6 +130,7 @@ class Service:
         self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="holdfast-operation")
         self._waiting = threading.Semaphore(WAITING)
         self._jobs: dict[str, _Running] = {}
+        self._writers: OrderedDict[tuple[str, str], Session] = OrderedDict()
         self._lock = threading.Lock()
 
     def close(self) -> None:
@@ -150,6 +162,32 @@ class Service:
 
         live = live_agents(self.store)
         return live[0].session if len(live) == 1 else self._default
+
+    def save(
+        self, name: str | None, branch: str | None, state: Any, message: str, **given: Any
+    ) -> Checkpoint:
+        """Save a state onto whatever is newest there.
+
+        A Session knows what it saved last, and sends what changed since: a quarter of the time. So the last few are
+        kept. One is a writer of its own, and is not here while it is at work; where somebody else saved, it is done
+        again by a new one.
+        """
+        name = name or self.default_session()
+        key = (name, branch or self.store.current_branch(name))
+        with self._lock:
+            writer = self._writers.pop(key, None)
+        made = None
+        if writer is not None:
+            with suppress(ConflictError):
+                made = writer.save(state, message, **given)
+        if writer is None or made is None:
+            writer = self.session(*key)
+            made = writer.save(state, message, **given)
+        with self._lock:
+            self._writers[key] = writer
+            if len(self._writers) > _WRITERS:
+                self._writers.popitem(last=False)
+        return made
 
     # Carrying out
 

@@ -135,6 +135,27 @@ def test_a_key_saves_once(gateway, store):
     )
 
 
+def test_saves_go_on_from_whatever_is_newest(gateway, store):
+    def save(number):
+        return gateway.call("checkpoint.create", session="w", state={"x": number, "rows": list(range(1000))})
+
+    first = save(1)["checkpoint"]
+    assert save(2)["checkpoint"]["prev"] == first["id"]
+    session = store.session("w")
+    theirs = session.save({"somebody": "else"})
+    assert save(3)["checkpoint"]["prev"] == theirs.id
+    session.fork(first["id"], "side")
+    session.switch("side")
+    assert save(4)["checkpoint"]["branch"] == "side"
+    store.forget("w")
+    assert save(5)["checkpoint"]["prev"] is None
+    assert store.session("w").load()["x"] == 5
+    for number in range(20):  # more sessions than writers are kept
+        gateway.call("checkpoint.create", session=f"w{number}", state={})
+    told = gateway.call("checkpoint.create", session="w", state={}, expect="@~1")
+    assert told["code"] in ("branch-moved", "history-too-short")
+
+
 # A confirmation, where something is destroyed
 
 
