@@ -120,8 +120,6 @@ class Service:
         self.observers: list[Callable[[Call], None]] = []
         """Told of each call after its end, on the thread that carried it out."""
         self.store = store
-        self.name = store.url.rpartition("/")[2]
-        """What reports call the store: not where it is."""
         self._default = session
         self.name = store.url.rpartition("/")[2]
         """What reports call the store: not where it is."""
@@ -254,6 +252,9 @@ class Service:
 
     def submit(self, name: str, given: Any, caller: Caller, *, loose: bool = False) -> Future[Any]:
         """Carry an operation out on a thread of the pool."""
+        if name == "job.get":
+            # It is asked for when every thread may be at work, and takes no time.
+            return self._at_once(name, given, caller, loose=loose)
         if not self._waiting.acquire(blocking=False):
             raise BackendError(
                 f"{WAITING} operations are under way already",
@@ -262,6 +263,14 @@ class Service:
             )
         future = self._pool.submit(self.call, name, given, caller, loose=loose)
         future.add_done_callback(lambda _: self._waiting.release())
+        return future
+
+    def _at_once(self, name: str, given: Any, caller: Caller, *, loose: bool) -> Future[Any]:
+        future: Future[Any] = Future()
+        try:
+            future.set_result(self.call(name, given, caller, loose=loose))
+        except HoldfastError as error:
+            future.set_exception(error)
         return future
 
     # Jobs
