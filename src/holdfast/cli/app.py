@@ -299,7 +299,9 @@ def _answer_shell(group: LazyGroup, instruction: str) -> NoReturn:
 def _write_options(
     ctx: click.Context, formatter: click.HelpFormatter, title: str, params: Sequence[click.Parameter]
 ) -> None:
-    if rows := [record for param in params if (record := param.get_help_record(ctx)) is not None]:
+    # Arguments stand in the first line of the help, and in its text.
+    options = [each for each in params if not isinstance(each, click.Argument)]
+    if rows := [record for each in options if (record := each.get_help_record(ctx)) is not None]:
         with formatter.section(title):
             # click adds the range of a number as a formula; what it takes is said in words, where it is not obvious.
             formatter.write_dl([(names, re.sub(RANGE, "", about)) for names, about in rows])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, ClassVar
 
 from holdfast.history.checkpoint import Checkpoint
@@ -158,6 +159,8 @@ class GcReport(Report):
     freed_bytes: int
     """What the chunks took. The file keeps the room for new ones."""
     dry_run: bool
+    waiting_until: datetime | None = None
+    """From when on gc removes the first of those that wait."""
     overtaken: bool = False
     """Whether another collection began meanwhile: what is left is for that one to remove, or for the next gc."""
 

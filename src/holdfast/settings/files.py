@@ -321,10 +321,10 @@ def _checked(file: ConfigFile, place: Place, value: Any, found: Mapping[str, Fou
         near = _meant(place)
         if file.kind == "named" and not near and place[0] not in GROUPS and "." not in key:
             return None  # the application's own
-        hint = did_you_mean(near) or "holdfast config lists the keys"
+        hint = did_you_mean(near) or "holdfast config lists the keys;"
         raise _refused(
             f"unknown key {written!r:.60} in {shown(file.path)}",
-            f"{hint}; {_way_out(file, written)}",
+            f"{hint} {_way_out(file, written)}",
             file,
             near,
         )

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Final
 
 from holdfast.errors import BackendError, ErrorCode, IntegrityError, InvalidInputError, NotFoundError
@@ -58,7 +59,8 @@ def collect_garbage(
             code=ErrorCode.BAD_ARGUMENT,
             hint="give a number of days, 0 to end every undo now",
         )
-    due, waiting = _due(backend, int(now - min(keep_days, 1e6) * _DAY))
+    grace = int(min(keep_days, 1e6) * _DAY)
+    due, waiting = _due(backend, now - grace)
     report = progress or silent
     if dry_run:
         swept = count_unneeded(backend, frozenset(row.id for rows in due.values() for row in rows), report)
@@ -74,7 +76,8 @@ def collect_garbage(
     return GcReport(
         checkpoints=sum(map(len, due.values())),
         sessions=tuple(due),
-        waiting=waiting,
+        waiting=len(waiting),
+        waiting_until=_moment(min(waiting) + grace) if waiting else None,
         chunks=swept.chunks,
         freed_bytes=swept.stored_bytes,
         dry_run=dry_run,
@@ -129,11 +132,18 @@ def _collecting(
             yield removed
 
 
-def _due(backend: Backend, horizon: int) -> tuple[dict[str, list[CheckpointRow]], int]:
-    """The removed checkpoints whose removal lies before the horizon, by session; and how many are younger."""
+def _moment(micros: int) -> datetime | None:
+    try:
+        return datetime.fromtimestamp(micros / 1e6, UTC)
+    except (OverflowError, ValueError):
+        return None  # further away than there are years
+
+
+def _due(backend: Backend, horizon: int) -> tuple[dict[str, list[CheckpointRow]], list[int]]:
+    """The removed checkpoints whose removal lies before the horizon, by session; and when the younger ones were."""
     due: dict[str, list[CheckpointRow]] = {}
     removed_at: dict[str, dict[int, int]] = {}
-    waiting = 0
+    waiting: list[int] = []
     for rows in _pages(backend):
         hidden = [row for row in rows if row.hidden]
         with backend.reader() as reader:
@@ -141,10 +151,11 @@ def _due(backend: Backend, horizon: int) -> tuple[dict[str, list[CheckpointRow]]
                 removed_at[name] = {each.number: each.at for each in reader.operations(name)}
         for row in hidden:
             # An operation that is not in the log was forgotten with it.
-            if removed_at[row.session].get(row.hidden, 0) <= horizon:
+            at = removed_at[row.session].get(row.hidden, 0)
+            if at <= horizon:
                 due.setdefault(row.session, []).append(row)
             else:
-                waiting += 1
+                waiting.append(at)
     return due, waiting
 
 

@@ -143,9 +143,9 @@ def test_an_unknown_key_names_the_file_the_line_and_the_near_miss(run, places, k
     near = path.name if kind == "project" else "config.toml"
     assert "unknown key 'colour' in " in result.stderr
     fix = {
-        "store": "; or: holdfast config colour --unset",
-        "project": f"; or take it out of {path.name}",
-        "user": "; or: holdfast config colour --unset --user",
+        "store": " or: holdfast config colour --unset",
+        "project": f" or take it out of {path.name}",
+        "user": " or: holdfast config colour --unset --user",
     }[kind]
     assert f"{near}\nhint: did you mean color?{fix}\ncode: bad-config\n" in result.stderr
 

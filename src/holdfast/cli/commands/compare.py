@@ -17,12 +17,11 @@ import click
 from holdfast.cli.app import command
 from holdfast.cli.completion import RefArgument, complete_session
 from holdfast.cli.invocation import Invocation
-from holdfast.cli.missing_part import explaining
 from holdfast.cli.output import Column, counted, data, document, record, rows
 from holdfast.cli.paging import paging
 from holdfast.cli.pretty import NO_VALUE, Limits, json_line
 from holdfast.cli.terminal import ellipsis_for, escape_controls, escape_json, paint, terminal_width
-from holdfast.errors import ErrorCode, HoldfastError, InvalidInputError
+from holdfast.errors import ErrorCode, HoldfastError, InvalidInputError, NotFoundError
 from holdfast.integrations.langgraph.rows import values_first
 from holdfast.reports.text import json_form
 
@@ -130,8 +129,7 @@ def diff(  # noqa: PLR0913 - one for each option
             _session(store, cmd, to_session, "--to-session"),
         )
         old, new = (session.checkpoint(ref) for session, ref in zip(sessions, (a, b), strict=True))
-        with explaining(sessions[1], new):
-            found = store.diff(old, new, path=path)
+        found = store.diff(old, new, path=path)
         everything = internals or patch or cmd.json or path is not None
         sides = _Sides(old, new, path, found if everything else _values_first(cmd, found, new))
         if patch:
@@ -175,7 +173,12 @@ def diverge(cmd: Invocation, *, a: str, b: str, to_session: str | None) -> None:
     """Print where they part."""
     with cmd.open() as store:
         session, other = _session(store, cmd, None, ""), _session(store, cmd, to_session, "--to-session")
-        found = session.diverge(a, other.checkpoint(b))
+        try:
+            found = session.diverge(a, other.checkpoint(b))
+        except NotFoundError as error:
+            if to_session is None and any(each.id == b for each in store.sessions()):
+                error.hint = f"for a session of that name: holdfast diverge {a} @ --to-session {b}"
+            raise
         summary = "" if found.diff is None else found.diff.summary()
     shown = {"last": found.last, "a": found.a, "b": found.b}
     lines = [(name, "" if each is None else f"#{each.seq}  {each.message}") for name, each in shown.items()]

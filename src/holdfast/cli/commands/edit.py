@@ -13,7 +13,6 @@ from holdfast.cli.app import command
 from holdfast.cli.completion import RefArgument, complete_branch
 from holdfast.cli.inputs import parse_json, parse_tags, value_of
 from holdfast.cli.invocation import DRY_RUN, Invocation
-from holdfast.cli.missing_part import explaining
 from holdfast.cli.output import checkpoints, data, document
 from holdfast.cli.pretty import Limits
 from holdfast.cli.terminal import ellipsis_for, escape_controls, terminal_width
@@ -75,9 +74,8 @@ def edit(
         session = cmd.session_of(store)
         source = session.checkpoint(ref)
         state = session.load(source)
-        with explaining(session, source):
-            before = tagged_json(state if path is None else session.load(source, path=path))
-        after = click.edit(before + "\n", extension=".json")
+        before = tagged_json(state if path is None else session.load(source, path=path))
+        after = _edited(before)
         if after is None or not after.strip() or after.strip() == before:
             cmd.say("nothing was changed, and nothing is saved")
             return
@@ -91,13 +89,16 @@ def edit(
         if not diff:
             cmd.say("nothing was changed, and nothing is saved")
             return
-        message = message or f"edit of #{source.seq}" + ("" if path is None else f", {path}")
+        # It is still the state of that step, with what it had cost by then.
+        kept = {name: getattr(source, name) for name in ("step", "tokens", "cost_usd", "duration_ms")}
+        kept |= {"message": message or f"edit of #{source.seq}" + ("" if path is None else f", {path}")}
+        kept |= {"tags": labels, "status": "running"}
         plan = SavePlan(
             session=session.id,
             branch=onto or session.branch,
-            message=message,
+            message=kept["message"],
             tags=labels,
-            step=None,
+            step=source.step,
             status="running",
             metadata={},
             key=None,
@@ -108,27 +109,35 @@ def edit(
         cmd.say_plan(f"session {session.id}: save the edited state of #{source.seq}", dry_run=dry_run)
         if not cmd.json:
             _draw(cmd, diff)
-        saved = None if dry_run else _save(store, session, source, onto, edited, message, labels)
+        cmd.say_keyed(source)
+        saved = None if dry_run else _save(store, session, source, onto, edited, kept)
         if cmd.json:
             document(SaveReport(store.url, dry_run=dry_run, plan=plan, checkpoint=saved).to_dict())
         elif saved is not None:
             checkpoints(cmd, [saved])
+            if saved.branch != session.branch:
+                cmd.say(f"still on {session.branch}: holdfast switch {saved.branch} goes to the edited one")
+
+
+def _edited(text: str) -> str | None:
+    try:
+        return click.edit(text + "\n", extension=".json")
+    except click.ClickException as error:
+        raise InvalidInputError(
+            f"the editor ended with an error, and nothing is saved: {error.message}",
+            code=ErrorCode.BAD_ARGUMENT,
+            hint="set EDITOR to a program that edits a file, and ends with 0",
+        ) from error
 
 
 def _save(
-    store: Store,
-    session: Session,
-    source: Checkpoint,
-    onto: str | None,
-    state: Any,
-    message: str,
-    tags: tuple[str, ...],
+    store: Store, session: Session, source: Checkpoint, onto: str | None, state: Any, kept: dict[str, Any]
 ) -> Checkpoint:
     if onto is None:
-        return session.save(state, message, tags=tags, parent=source)
+        return session.save(state, parent=source, **kept)
     if any(branch.name == onto for branch in session.branches()):
-        return store.session(session.id, branch=onto).save(state, message, tags=tags)
-    return session.fork(source, onto).save(state, message, tags=tags)
+        return store.session(session.id, branch=onto).save(state, **kept)
+    return session.fork(source, onto).save(state, **kept)
 
 
 def _difference(old: Any, new: Any) -> Diff:

@@ -428,14 +428,12 @@ def show(
 
 
 def _loaded(store: Store, cmd: Invocation, ref: str, path: str | None, without: bool) -> Recovered:  # noqa: FBT001
-    from holdfast.cli.missing_part import explaining
     from holdfast.reports import Recovered
 
     session = cmd.session_of(store)
     checkpoint = session.checkpoint(ref)
     # By id, not by ref again: the branch may have moved since.
-    with explaining(session, checkpoint):
-        return Recovered(None if without else session.load(checkpoint, path=path), checkpoint, ())
+    return Recovered(None if without else session.load(checkpoint, path=path), checkpoint, ())
 
 
 def _recovered(store: Store, cmd: Invocation, ref: str) -> Recovered:

@@ -17,7 +17,6 @@ from holdfast.cli.commands.look import LIMIT, SCREEN, labels_of
 from holdfast.cli.completion import RefArgument
 from holdfast.cli.inputs import judged_by
 from holdfast.cli.invocation import Invocation
-from holdfast.cli.missing_part import explaining
 from holdfast.cli.output import Column, checkpoints, counted, data, document, raw, record, rows, say_cut
 from holdfast.cli.paging import paging
 from holdfast.cli.pretty import NO_VALUE, json_line, what_is_new
@@ -215,9 +214,7 @@ def _tell_bisect(cmd: Invocation, report: BisectReport) -> None:
 def blame(cmd: Invocation, *, path: str, ref: str) -> None:
     """Print the answer."""
     with cmd.open_session() as (_, session):
-        checkpoint = session.checkpoint(ref)
-        with explaining(session, checkpoint):
-            found = session.blame(path, checkpoint)
+        found = session.blame(path, ref)
     made, before = found.checkpoint, found.before
     fields = {
         "id": made.id,
@@ -306,12 +303,7 @@ def history(
     people = cmd.for_people() and not as_csv
     if limit is None:
         limit = SCREEN if people else 0
-    newest = ref.partition("..")[2] or "@" if ".." in ref else ref
-    with (
-        cmd.open_session() as (_, session),
-        explaining(session, session.checkpoint(newest)),
-        _notes_not_warnings(),
-    ):
+    with cmd.open_session() as (_, session), _notes_not_warnings():
         # One more than is shown says whether there are more.
         found = session.history_of(path, ref, oldest_first=oldest_first, limit=limit + 1 if limit else None)
         # Where there is nothing at the path, that shows here, before anything is written.

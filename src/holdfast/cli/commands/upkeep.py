@@ -116,7 +116,7 @@ def prune(cmd: Invocation, *, only: bool, verbose: bool, dry_run: bool, yes: boo
             report = session.prune(keep, only=only)
         if not (verbose and cmd.for_people()):
             _write(cmd, store.url, report, verbose=verbose)
-    _summary(cmd, report, dry_run=dry_run)
+    _summary(cmd, report, only=only, verbose=verbose)
 
 
 def _policy(fields: dict[str, Any]) -> Keep | None:
@@ -161,13 +161,17 @@ def _write(cmd: Invocation, url: str, report: PruneReport, *, verbose: bool) -> 
     record(cmd, {"store": url, **plain}, lines, counts)
 
 
-def _summary(cmd: Invocation, report: PruneReport, *, dry_run: bool) -> None:
+def _summary(cmd: Invocation, report: PruneReport, *, only: bool, verbose: bool) -> None:
+    protected = {name for name in ("manual", "significant") if not getattr(report.policy, name)}
+    if not only and any(set(each.reasons) <= protected for each in report.decisions):
+        cmd.say("what is manual or significant stays: --only removes it too, where no option keeps it")
     if not report.deleted:
         kept = "the one checkpoint is" if report.total == 1 else f"all {report.total:,} checkpoints are"
         cmd.say(f"nothing to remove: {kept} kept")
         return
-    if dry_run:
-        cmd.say("dry run: nothing was changed; --verbose says why each stays or goes")
+    if report.dry_run:
+        more = "" if verbose else "; --verbose says why each stays or goes"
+        cmd.say(f"dry run: nothing was changed{more}")
         return
     touched = _touched(report)
     for name in touched:
@@ -220,12 +224,12 @@ def gc(cmd: Invocation, *, keep_days: float, dry_run: bool, confirmed: str | Non
     if report.checkpoints:
         lines.append(("sessions", ", ".join(report.sessions)))
     lines.append(("chunks", f"{report.chunks:,} {would}freed, {size_text(report.freed_bytes)}"))
-    if report.waiting:
-        days = f"{keep_days:g} days after {'it was' if report.waiting == 1 else 'they were'} removed"
-        lines.append(
-            ("waiting", f"{counted(report.waiting, 'removed one')} that undo can bring back, until {days}")
-        )
-    fields = {"checkpoints": 0, "sessions": (), "waiting": 0, "chunks": 0, "freed_bytes": 0}
+    if report.waiting_until is not None:
+        when = f"{report.waiting_until:%Y-%m-%d %H:%M} UTC"
+        first = "it" if report.waiting == 1 else "the first of them"
+        text = f"{report.waiting:,} removed, which undo can bring back; gc takes {first} from {when} on"
+        lines.append(("waiting", text))
+    fields = ("checkpoints", "sessions", "waiting", "chunks", "freed_bytes", "waiting_until")
     plain = report.to_dict()
     record(
         cmd,

@@ -28,6 +28,9 @@ from holdfast.objects.codec.errors import MalformedError
 from holdfast.objects.codec.tagged_json import from_json, tagged_json
 from holdfast.record import Record
 
+_LISTED: Final = 10
+"""Keys in a hint: enough to recognise the one that was meant."""
+
 StepKind = Literal["key", "index", "field", "member", "extra"]
 
 
@@ -152,11 +155,14 @@ def missing(steps: Sequence[Step], number: int, why: str, known: Iterable[object
     where = paths.render([_shown(step) for step in steps[: number + 1]])
     wanted = steps[number] if number < len(steps) else None
     names = [each for each in dict.fromkeys(known) if isinstance(each, str)]
-    meant = did_you_mean(close_names(wanted, names)) if isinstance(wanted, str) else ""
+    near = close_names(wanted, names) if isinstance(wanted, str) else []
+    listed = ", ".join(names[:_LISTED]) + (f" and {len(names) - _LISTED:,} more" if names[_LISTED:] else "")
+    there = f"its keys are: {listed}" if names else ""
     return NotFoundError(
         f"there is no {where}: {why}",
         code=ErrorCode.PATH_MISSING,
-        hint=meant or "load the part above it to see what there is",
+        hint=f"{did_you_mean(near)} {there}".strip() or "load the part above it to see what there is",
+        candidates=near,
         path=where,
     )
 
