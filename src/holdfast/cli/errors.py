@@ -115,7 +115,10 @@ def describe(error: BaseException) -> dict[str, Any]:
     if isinstance(error, HoldfastError):
         return error.to_dict() | {"hint": shell_hint(error)}
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
-        hint = "holdfast --help lists the commands; holdfast demo shows them at work"
+        called = error.ctx.command_path if error.ctx else "holdfast"
+        hint = f"{called} --help lists the commands"
+        if called == "holdfast":
+            hint += "; holdfast demo shows them at work"
         return _record(ErrorCode.BAD_ARGUMENT, "no command given", hint, 2, help=error.format_message())
     if isinstance(error, click.ClickException):
         return _usage(error)

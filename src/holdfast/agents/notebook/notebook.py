@@ -379,7 +379,7 @@ class Notebook:
             raise InvalidInputError(
                 f"session {self.session.id!r} has a state that is no notebook",
                 code=ErrorCode.BAD_ARGUMENT,
-                hint="give the notebook a session of its own",
+                hint="give the notebook a session of its own (on the command line: --session NAME)",
                 session=self.session.id,
             )
         found = self.session.log(limit=1)

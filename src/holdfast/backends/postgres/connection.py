@@ -1,7 +1,7 @@
 """Connections to the server: how one is opened and set up, and the pool that the threads of a process share.
 
 The pool is our own few lines and not psycopg_pool: that one opens connections in threads of its own and tells who waits
-only that the time is over, where a wrong password or an unknown host has to be said at once (docs/adr/0010). It opens a
+only that the time is over, where a wrong password or an unknown host has to be said at once (docs/adr/0009). It opens a
 connection when none is idle, at most 16 in one process, because more make a server slower. A server that is gone is
 waited for until the time-out has passed. A child of a fork opens its own connections, and never touches those that it
 inherited.
