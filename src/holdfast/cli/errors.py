@@ -115,7 +115,7 @@ def describe(error: BaseException) -> dict[str, Any]:
     if isinstance(error, HoldfastError):
         return error.to_dict() | {"hint": shell_hint(error)}
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
-        called = error.ctx.command_path if error.ctx else "holdfast"
+        called = error.ctx.command_path
         hint = f"{called} --help lists the commands"
         if called == "holdfast":
             hint += "; holdfast demo shows them at work"
