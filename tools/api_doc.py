@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import holdfast
+import holdfast.reports
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "python.md"
 HEAD = """# Python
 
-Everything that `import holdfast` offers, as its docstrings say it. `AsyncStore`, `AsyncSession`, `AsyncDocument` and
-`AsyncRecorder` have the same methods with the same arguments, to be awaited. Errors have
+What `holdfast` and `holdfast.reports` offer, as the docstrings say it. `AsyncStore`, `AsyncSession`, `AsyncDocument`
+and `AsyncRecorder` have the same methods with the same arguments, to be awaited. Errors have
 [a page of their own](errors.md).
 
 <!-- Written by tools/api_doc.py; change the docstrings instead. -->
@@ -84,7 +85,10 @@ CLASSES = (
 def page() -> str:
     """The whole page."""
     functions = (f"\n## holdfast.{name}\n\n{_described(name, getattr(holdfast, name))}" for name in FUNCTIONS)
-    classes = (_class(name, getattr(holdfast, name)) for name in CLASSES)
+    classes = (
+        _class(name, getattr(holdfast if name in holdfast.__all__ else holdfast.reports, name))
+        for name in CLASSES
+    )
     return "".join([HEAD, *functions, *classes])
 
 

@@ -111,7 +111,6 @@ MEANINGS: dict[type[HoldfastError], dict[str, str]] = {
         "transaction-pooler": "A pooler gives each transaction another session; the store needs one that stays.",
         "not-supported": "This backend or version cannot do what was asked.",
         "table-mismatch": "An extension table of this store has other types or keys than the program declares.",
-        "needs-migration": "The tables of this store are of an older version; `holdfast migrate` brings them up.",
         "workspace-unusable": "git cannot be run, or refuses to look at the repository of a working folder.",
     },
     errors.BackendError: {

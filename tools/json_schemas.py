@@ -43,7 +43,6 @@ REPORTS: dict[str, tuple[Any, dict[str, Any]]] = {
     "import": (reports.ImportReport, {}),
     "init": (reports.InitReport, {}),
     "list": (reports.CheckpointList, {}),
-    "migrate": (reports.MigrateReport, {}),
     "operations": (reports.OperationList, {}),
     "pin": (reports.CheckpointChange[reports.PinPlan], {}),
     "pins": (reports.PinList, {}),

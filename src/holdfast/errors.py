@@ -112,7 +112,6 @@ class ErrorCode(StrEnum):
     SERVER_TOO_OLD = "server-too-old"
     TRANSACTION_POOLER = "transaction-pooler"
     NOT_SUPPORTED = "not-supported"
-    NEEDS_MIGRATION = "needs-migration"
     TABLE_MISMATCH = "table-mismatch"
     WORKSPACE_UNUSABLE = "workspace-unusable"
     # backend

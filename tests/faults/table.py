@@ -531,7 +531,7 @@ FAULTS = (
         "password-shown",
         "a password is in a message",
         "backends/postgres",
-        "text = text.replace(secret, _HIDDEN)",
+        "text = text.replace(each, _HIDDEN)",
         "pass",
         "unit/backends/test_postgres_url.py",
         "unit/backends/test_postgres_connecting.py",

@@ -41,7 +41,7 @@ def differences(sync: type, twin: type) -> list[str]:
 
 @pytest.mark.parametrize("name", ["Store", "Session", "Document", "HeldLease"])
 def test_the_async_twin_has_the_same_methods_with_the_same_parameters(name):
-    assert differences(getattr(holdfast, name), getattr(holdfast, f"Async{name}")) == []
+    assert differences(getattr(holdfast, name), getattr(holdfast.aio, f"Async{name}")) == []
 
 
 def test_aopen_takes_what_open_takes():

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 import holdfast
-from holdfast import Executor, PlanState, Settings, action
+from holdfast import Executor, Settings, action
+from holdfast.agents import PlanState
 
 QUERY = "Find all competitors and their quarterly revenue"
 PLAN = {

@@ -82,16 +82,6 @@ def connect(
     )
 
 
-def migrate_target(target: str | Path, *, timeout: float) -> tuple[str, list[str]]:
-    """Bring a store to this version: its URL, and the steps that were taken.
-
-    There is one version so far. Opening a store says whether it is of that one.
-    """
-    backend = connect(target, durability="power", create=False, timeout=timeout)
-    backend.close()
-    return backend.url, []
-
-
 def _is_server(target: str | Path) -> bool:
     return isinstance(target, str) and target.startswith(("postgresql://", "postgres://"))
 

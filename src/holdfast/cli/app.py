@@ -117,7 +117,6 @@ COMMANDS = {
     "verify": Entry("commands.upkeep:verify", "Care", "Check that nothing is damaged", 2),
     "repair": Entry("commands.upkeep:repair", "Care", "Bring a damaged store back", 1),
     "backup": Entry("commands.transfer:backup", "Care", "Copy the store to a new file", 1),
-    "migrate": Entry("commands.upkeep:migrate", "Set up", "Bring a store to the version of this program", 1),
     "copy": Entry("commands.transfer:copy", "Care", "Copy sessions to another store", 0),
     "export": Entry("commands.transfer:export", "Care", "Write checkpoints to files"),
     "import": Entry("commands.transfer:import_", "Care", "Take in files that export wrote", 2),

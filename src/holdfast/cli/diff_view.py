@@ -16,7 +16,7 @@ from holdfast.record import Record
 from holdfast.reports.text import Mark, line_marks, path_text, word_marks
 
 if TYPE_CHECKING:
-    from holdfast import Change, Diff
+    from holdfast.reports import Change, Diff
 
 
 _LONG = 72

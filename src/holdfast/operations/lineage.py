@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta
 
-from holdfast import Undone
 from holdfast.operations.operation import Branch, Limit, Message, Ref, Session, operation
 from holdfast.reports import (
     BranchList,
@@ -18,6 +17,7 @@ from holdfast.reports import (
     SessionList,
     SwitchPlan,
     Tree,
+    Undone,
     UndoPlan,
     UndoReport,
 )

@@ -1,19 +1,18 @@
 """What calls give back: typed records, each with `to_dict()` for its JSON form.
 
-The command line prints them with `--json`, and servers return them; docs/spec/json has their schemas. Each module is
-loaded when one of its names is first asked for.
+The command line prints them with `--json`, and servers return them; docs/spec/json has their schemas. The modules
+are loaded when a name is first asked for.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from holdfast.history.tree import (
-        Tree,
-    )
-    from holdfast.objects.diff.diff import (
-        Diff,
-        DiffStat,
-    )
+    from holdfast.history.tree import Tree
+    from holdfast.objects.codec.state_path import PathStep
+    from holdfast.objects.diff.change import Change
+    from holdfast.objects.diff.diff import Diff, DiffStat
+    from holdfast.objects.merge.conflict import MergeResolution
     from holdfast.reports.changes import (
         AnnotatePlan,
         BranchPlace,
@@ -56,9 +55,7 @@ if TYPE_CHECKING:
         TagList,
         Timeline,
     )
-    from holdfast.reports.report import (
-        Report,
-    )
+    from holdfast.reports.report import Report
     from holdfast.reports.search import (
         Around,
         BisectReport,
@@ -81,7 +78,6 @@ if TYPE_CHECKING:
         DamagedCheckpoint,
         ForgetReport,
         GcReport,
-        MigrateReport,
         MovedHead,
         Problem,
         PruneDecision,
@@ -103,6 +99,7 @@ __all__ = [
     "BranchList",
     "BranchPlace",
     "BranchPlan",
+    "Change",
     "ChangeReport",
     "CheckpointChange",
     "CheckpointList",
@@ -124,12 +121,13 @@ __all__ = [
     "ImportReport",
     "InitReport",
     "MergeReport",
-    "MigrateReport",
+    "MergeResolution",
     "Moment",
     "MovedHead",
     "OperationInfo",
     "OperationList",
     "PathChange",
+    "PathStep",
     "PinList",
     "PinPlan",
     "Problem",
@@ -161,97 +159,22 @@ __all__ = [
     "VerifyReport",
 ]
 
-_MODULES = {
-    "holdfast.history.tree": ("Tree",),
-    "holdfast.objects.diff.diff": (
-        "Diff",
-        "DiffStat",
-    ),
-    "holdfast.reports.changes": (
-        "AnnotatePlan",
-        "BranchPlace",
-        "ChangeReport",
-        "CheckpointChange",
-        "ClearPlan",
-        "DeletePlan",
-        "ForkPlan",
-        "MergeReport",
-        "PinPlan",
-        "RestorePlan",
-        "SavePlan",
-        "SaveReport",
-        "StateSource",
-        "SwitchPlan",
-        "TagPlan",
-        "UndoPlan",
-        "UndoReport",
-        "Undone",
-    ),
-    "holdfast.reports.listings": (
-        "AtReport",
-        "BackupReport",
-        "BranchInfo",
-        "BranchList",
-        "BranchPlan",
-        "CheckpointList",
-        "ConfigStore",
-        "InitReport",
-        "Moment",
-        "OperationInfo",
-        "OperationList",
-        "PinList",
-        "SessionInfo",
-        "SessionList",
-        "SessionStats",
-        "StatsReport",
-        "StoreTotals",
-        "TagInfo",
-        "TagList",
-        "Timeline",
-    ),
-    "holdfast.reports.report": ("Report",),
-    "holdfast.reports.search": (
-        "Around",
-        "BisectReport",
-        "Divergence",
-        "Blame",
-        "GrepMatch",
-        "GrepReport",
-        "HistoryReport",
-        "PathChange",
-    ),
-    "holdfast.reports.transfer": (
-        "BranchAdvance",
-        "CopyReport",
-        "ExportReport",
-        "ImportReport",
-        "SessionCopy",
-        "SessionImport",
-    ),
-    "holdfast.reports.upkeep": (
-        "DamagedCheckpoint",
-        "ForgetReport",
-        "GcReport",
-        "MigrateReport",
-        "MovedHead",
-        "Problem",
-        "PruneDecision",
-        "PruneReport",
-        "Recovered",
-        "RepairReport",
-        "VerifyReport",
-    ),
-}
-"""The names of each module."""
-_HOMES = {name: module for module, names in _MODULES.items() for name in names}
+_MODULES = (
+    *("changes", "listings", "report", "search", "transfer", "upkeep"),
+    *("history.tree", "objects.diff.diff", "objects.diff.change"),
+    *("objects.codec.state_path", "objects.merge.conflict"),
+)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'holdfast.reports' has no attribute {name!r}")
-    value = getattr(__import__(_HOMES[name], fromlist=[name]), name)
-    globals()[name] = value
-    return value
+    if name in __all__:
+        for each in _MODULES:
+            home = f"holdfast.{each}" if "." in each else f"holdfast.reports.{each}"
+            value = getattr(import_module(home), name, None)
+            if value is not None:
+                globals()[name] = value
+                return value
+    raise AttributeError(f"module 'holdfast.reports' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -173,14 +173,3 @@ class ForgetReport(Report):
     chunks: int
     """Chunks that nothing else needed, of these checkpoints or of others that were removed before. Without `clean` none
     go: they wait for gc."""
-
-
-@dataclass(frozen=True)
-class MigrateReport(Report):
-    """What a migration did, or would do."""
-
-    store: str
-    """The URL of the store."""
-    steps: tuple[str, ...]
-    """The steps, each with its number; none where the store is up to date."""
-    dry_run: bool

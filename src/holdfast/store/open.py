@@ -9,15 +9,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from holdfast.backends.fork import watched
-from holdfast.backends.registry import connect, migrate_target
+from holdfast.backends.registry import connect
 from holdfast.errors import ErrorCode, InvalidInputError
 from holdfast.store.store import Store
-
-if TYPE_CHECKING:
-    from holdfast.reports.upkeep import MigrateReport
 
 FOLDER = ".holdfast"
 
@@ -88,30 +85,6 @@ def open_store(
         types=types,
         app_version=app_version,
     )
-
-
-def migrate(
-    target: str | Path | None = None, *, dry_run: bool = False, timeout: float = 10.0
-) -> MigrateReport:
-    """Bring the tables of a store to the version of this holdfast, in one transaction.
-
-    Writers of other versions are waited for, and refused from then on: nothing is written by two versions at once.
-
-    Args:
-        target: As for `holdfast.open`; the store must be there.
-        dry_run: Only say which steps would be taken.
-        timeout: How many seconds to wait for writers.
-
-    Raises:
-        NotFoundError: There is no store.
-        UnsupportedError: The store is of a newer version than this holdfast.
-    """
-    # Only who migrates needs it.
-    from holdfast.reports.upkeep import MigrateReport
-
-    place = find_target() if target is None else target
-    url, steps = migrate_target(place, timeout=timeout)
-    return MigrateReport(url, tuple(steps), dry_run)
 
 
 def find_target() -> str | Path:

@@ -7,6 +7,7 @@ import threading
 import pytest
 
 import holdfast
+import holdfast.agents
 from holdfast import Executor, Keep, Plan, PlanStep, StepContext, action
 from holdfast.agents.executor.tables import EXECUTIONS
 from holdfast.agents.journal import STEPS
@@ -386,7 +387,7 @@ def test_a_persons_checkpoint_in_between_loses_nothing(store) -> None:
 def test_a_state_from_elsewhere_goes_on(store) -> None:
     calls = Calls()
     plan = chain(calls, "a", "b")
-    state = holdfast.PlanState(
+    state = holdfast.agents.PlanState(
         plan=[PlanStep("a", "", "a", {"inputs": None}, [], "completed"), plan.steps[1]]
     )
     data = state.to_dict()

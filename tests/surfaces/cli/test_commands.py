@@ -84,7 +84,6 @@ CASES = {
     ),
     "repair": Case("repair", "repair", "can be read", "needed,kept", "--store none", "store-missing", 10),
     "backup": Case("backup copy.db", "backup", "copy.db", "path,bytes", ".holdfast", "path-exists"),
-    "migrate": Case("migrate", "migrate", "", "", "--session x"),
     "copy": Case(
         "copy .holdfast c.db", "copy", "copied", "checkpoints,bytes", "none.db c.db", "store-missing", 10
     ),

@@ -71,7 +71,6 @@ COMMANDS = {
     "completion": (["completion", "bash"], "completion.schema.json"),
     "config": (["config"], "config.schema.json"),
     "config --explain": (["config", "--explain"], "config.schema.json"),
-    "migrate": (["migrate"], "migrate.schema.json"),
     "copy": (["copy", ".holdfast", "copied.db"], "copy.schema.json"),
     "copy --dry-run": (["copy", "--dry-run", ".holdfast", "copied.db"], "copy.schema.json"),
     "export": (["export", "@~1", "-o", "one.json"], "export.schema.json"),
@@ -137,7 +136,7 @@ def on_both(names):
     return pytest.mark.parametrize(("kept_in", "name"), pairs, indirect=["kept_in"])
 
 
-NO_ROWS = {"init", "backup", "completion", "migrate"}
+NO_ROWS = {"init", "backup", "completion"}
 """Commands whose data is a path, a script or a list of names, without tabs."""
 
 

@@ -119,7 +119,6 @@ COMMANDS = [
     ["backup", "copy.db"],
     ["config"],
     ["config", "--explain"],
-    ["migrate"],
     ["watch", "--timeout", "0"],
 ]
 
@@ -163,7 +162,7 @@ def test_a_database_that_is_not_there(run, postgres, role):
 
 
 def test_a_database_without_a_store(run, url):
-    for words in (["list"], ["verify"], ["repair"], ["migrate"]):
+    for words in (["list"], ["verify"], ["repair"]):
         record = refused(run, *words, "--store", url)
         assert (record["code"], record["exit"]) == ("store-missing", 10), words
         assert "holdfast init" in record["hint"]

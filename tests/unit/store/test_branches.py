@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from tests.unit.store.journal import current_of, entries_of, kinds_of
 
-from holdfast import BranchInfo, ConflictError, ErrorCode, InvalidInputError, NotFoundError
+from holdfast import ConflictError, ErrorCode, InvalidInputError, NotFoundError
 from holdfast.history.checkpoint import moment
 from holdfast.history.oplog import operation
+from holdfast.reports import BranchInfo
 from holdfast.storage.records import Batch, Claim
 
 

@@ -8,7 +8,8 @@ import jsonpatch
 import pytest
 
 import holdfast
-from holdfast import Diff, InvalidInputError, NotFoundError
+from holdfast import InvalidInputError, NotFoundError
+from holdfast.reports import Diff
 
 
 @dataclass

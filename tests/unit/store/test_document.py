@@ -11,6 +11,7 @@ import pytest
 from tests.values import identical
 
 import holdfast
+import holdfast.aio
 from holdfast import BackendError, ConflictError, Document, InvalidInputError, StateError
 from holdfast.objects.document.document import Change
 from holdfast.testing.faults import Fault, FaultyBackend, failing, io_failed
@@ -212,7 +213,7 @@ def test_the_async_document_is_the_same_dict(tmp_path):
         async with holdfast.aopen(tmp_path / "a.db", durability="process") as store:
             session = store.session("x")
             document = await session.document(default=STATE)
-            assert isinstance(document, holdfast.AsyncDocument)
+            assert isinstance(document, holdfast.aio.AsyncDocument)
             as_dict: Any = document
             assert as_dict == STATE
             document["messages"].append({"n": 500})

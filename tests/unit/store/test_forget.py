@@ -10,6 +10,7 @@ import pytest
 from tests.unit.store.journal import check_links, kinds_of
 
 import holdfast
+import holdfast.reports
 from holdfast import BackendError, Keep, NotFoundError
 from holdfast.history import removal
 from holdfast.store import gc as forgetting
@@ -162,8 +163,8 @@ def test_a_dry_run_counts_and_changes_nothing(store):
         session.save({"n": n})
     session.delete("#2")
 
-    assert store.forget("s", dry_run=True) == holdfast.ForgetReport(4, 4)
-    assert store.forget("s", "@", "#4", "@-", dry_run=True) == holdfast.ForgetReport(2, 2)
+    assert store.forget("s", dry_run=True) == holdfast.reports.ForgetReport(4, 4)
+    assert store.forget("s", "@", "#4", "@-", dry_run=True) == holdfast.reports.ForgetReport(2, 2)
     assert len(session.log()) == 3
     assert kinds_of(store) == ["delete"]
 
@@ -281,7 +282,7 @@ def test_without_cleaning_rows_and_log_go_at_once_and_bytes_with_the_next_gc(sto
 
     report = store.forget("s", checkpoints[1], checkpoints[3], clean=False)
 
-    assert report == holdfast.ForgetReport(checkpoints=2, chunks=0)
+    assert report == holdfast.reports.ForgetReport(checkpoints=2, chunks=0)
     assert [each.seq for each in store.find(session="s", tag="t")] == [3, 1]
     assert not session.exists(checkpoints[1])
     assert kinds_of(store) == ["forget"]
@@ -297,9 +298,9 @@ def test_without_cleaning_a_whole_session_goes(store):
     store.session("kept").save({"n": 0})
     store.session("s").save({"n": 1})
     store.session("s").delete("@")
-    assert store.forget("s", clean=False, dry_run=True) == holdfast.ForgetReport(1, 0)
+    assert store.forget("s", clean=False, dry_run=True) == holdfast.reports.ForgetReport(1, 0)
     assert len(store.sessions()) == 2
-    assert store.forget("s", clean=False) == holdfast.ForgetReport(1, 0)
+    assert store.forget("s", clean=False) == holdfast.reports.ForgetReport(1, 0)
     assert [each.id for each in store.sessions()] == ["kept"]
     with pytest.raises(NotFoundError):
         store.session("s").undo()

@@ -10,6 +10,8 @@ import anyio
 import pytest
 
 import holdfast
+import holdfast.aio
+import holdfast.reports
 from holdfast import ConflictError, ErrorCode, InvalidInputError
 
 
@@ -23,9 +25,9 @@ def risky(session):
     return beside
 
 
-def awaited(session: holdfast.Session, resolve: Any) -> holdfast.MergeReport:
-    async def main() -> holdfast.MergeReport:
-        return await holdfast.AsyncSession(session).merge("risky", resolve=resolve)
+def awaited(session: holdfast.Session, resolve: Any) -> holdfast.reports.MergeReport:
+    async def main() -> holdfast.reports.MergeReport:
+        return await holdfast.aio.AsyncSession(session).merge("risky", resolve=resolve)
 
     return anyio.run(main)
 

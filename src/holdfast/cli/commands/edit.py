@@ -19,7 +19,8 @@ from holdfast.cli.terminal import ellipsis_for, escape_controls, terminal_width
 from holdfast.errors import ErrorCode, HoldfastError, InvalidInputError
 
 if TYPE_CHECKING:
-    from holdfast import Checkpoint, Diff, Session, Store
+    from holdfast import Checkpoint, Session, Store
+    from holdfast.reports import Diff
 
 
 @command(

@@ -18,7 +18,8 @@ from holdfast.cli.terminal import escape_controls, paint
 from holdfast.errors import ErrorCode, InvalidInputError, UnsupportedError
 
 if TYPE_CHECKING:
-    from holdfast import ExecutionResult, Executor, Store
+    from holdfast import Executor, Store
+    from holdfast.agents import ExecutionResult
 
 _EXITS = {"completed": 0, "failed": 1, "cancelled": 1, "paused": 3, "waiting": 3}
 """What `run` and `resume` end with: 3 is for what can go on."""

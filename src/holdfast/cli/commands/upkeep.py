@@ -1,4 +1,4 @@
-"""Commands that keep a store in order: prune, gc, forget, verify, repair, migrate."""
+"""Commands that keep a store in order: prune, gc, forget, verify, repair."""
 
 from __future__ import annotations
 
@@ -509,29 +509,3 @@ def _repair_lines(report: RepairReport) -> Iterator[tuple[str, str]]:
         yield "branch", f"{each.branch} of session {each.session} {to}"
     if report.logs_cut:
         yield "undo", f"ends here for {', '.join(report.logs_cut)}: the operation log was damaged"
-
-
-@command(
-    "migrate",
-    """Bring the tables of a PostgreSQL store to the version of this program. A SQLite store needs none of it.
-
-    It is one transaction, which waits for commits that are under way. Programs of other versions are refused from then
-    on, so that two of them never write at once: upgrade those too.
-
-    \b
-    Examples:
-      holdfast migrate --dry-run
-      holdfast migrate
-    """,
-)
-@DRY_RUN
-def migrate(cmd: Invocation, *, dry_run: bool) -> None:
-    """Take the steps, and name them."""
-    import holdfast
-
-    report = holdfast.migrate(cmd.store, dry_run=dry_run)
-    rows(cmd, report.steps, (Column("step", lambda row: row, width=10_000),), lambda: report)
-    if not report.steps:
-        cmd.say("the store is up to date, nothing was changed")
-    else:
-        cmd.say("dry run: nothing was changed" if dry_run else f"{counted(len(report.steps), 'step')} taken")
