@@ -35,6 +35,8 @@ class Trigger:
     """When to save. Made by `every`, `on`, `when` and `manual`; combined with `|`, `&` and `throttle`."""
 
     __slots__ = ()
+    _form = ""
+    """How it is written, by its own fields."""
 
     def __or__(self, other: Trigger) -> Trigger:
         """Due as soon as one of them is."""
@@ -52,13 +54,15 @@ class Trigger:
         """
         return Throttled(self, _seconds(seconds, "throttle"))
 
+    def __repr__(self) -> str:
+        return self._form.format(self, getattr(getattr(self, "predicate", None), "__name__", "predicate"))
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Manual(Trigger):
     """Never due."""
 
-    def __repr__(self) -> str:
-        return "manual"
+    _form = "manual"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -66,9 +70,7 @@ class Steps(Trigger):
     """Due when a multiple of a number is reached or crossed."""
 
     count: int
-
-    def __repr__(self) -> str:
-        return f"every(steps={self.count})"
+    _form = "every(steps={0.count})"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -76,9 +78,7 @@ class Beats(Trigger):
     """Due when so many beats have passed since the last save."""
 
     count: int
-
-    def __repr__(self) -> str:
-        return f"every(beats={self.count})"
+    _form = "every(beats={0.count})"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -86,9 +86,7 @@ class Seconds(Trigger):
     """Due when so much time has passed since the last save."""
 
     seconds: float
-
-    def __repr__(self) -> str:
-        return f"every(seconds={self.seconds:g})"
+    _form = "every(seconds={0.seconds:g})"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -96,9 +94,7 @@ class On(Trigger):
     """Due when an event that fits a pattern was emitted."""
 
     pattern: str
-
-    def __repr__(self) -> str:
-        return f"on({self.pattern!r})"
+    _form = "on({0.pattern!r})"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -106,9 +102,7 @@ class When(Trigger):
     """Due when a predicate says so."""
 
     predicate: Predicate
-
-    def __repr__(self) -> str:
-        return f"when({getattr(self.predicate, '__name__', 'predicate')})"
+    _form = "when({1})"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -117,9 +111,7 @@ class Throttled(Trigger):
 
     trigger: Trigger
     seconds: float
-
-    def __repr__(self) -> str:
-        return f"({self.trigger!r}).throttle({self.seconds:g})"
+    _form = "({0.trigger!r}).throttle({0.seconds:g})"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -296,22 +288,35 @@ Memento = tuple[str | None, float, list[Any]]
 class Rule:
     """A part of a trigger with what one recorder has seen of it.
 
+    Args:
+        look: Says why it is due now, given the rule and the moment; None where it is not.
+        parts: The rules that it is made of.
+        count: What has to have grown since the last save, where it waits for that.
+        moment: Where that counts from.
+
     Attributes:
         reason: Why it is due, and since it was cleared last; None where it is not.
     """
 
-    __slots__ = ("base", "parts", "reason")
+    __slots__ = ("_count", "_look", "base", "parts", "reason")
 
-    def __init__(self, parts: tuple[Rule, ...] = (), base: float = 0) -> None:
+    def __init__(
+        self,
+        look: Callable[[Rule, Moment], str | None],
+        parts: tuple[Rule, ...] = (),
+        count: Callable[[Moment], float] = lambda _: 0,
+        moment: Moment | None = None,
+    ) -> None:
         self.reason: str | None = None
         self.parts = parts
-        self.base = base
-        """Where that counts from which something has to have grown."""
+        self.base = 0.0 if moment is None else count(moment)
+        self._look = look
+        self._count = count
 
     def check(self, moment: Moment) -> str | None:
         """Look, and say why it is due."""
         if self.reason is None:
-            self.reason = self._look(moment)
+            self.reason = self._look(self, moment)
         return self.reason
 
     def clear(self, moment: Moment) -> Memento:
@@ -327,85 +332,6 @@ class Rule:
         for part, of_part in zip(self.parts, parts, strict=True):
             part.put_back(of_part)
 
-    def _look(self, moment: Moment) -> str | None:  # noqa: ARG002 - the others need it
-        return None
-
-    def _count(self, moment: Moment) -> float:  # noqa: ARG002 - likewise
-        return self.base
-
-
-class _Steps(Rule):
-    __slots__ = ("_every",)
-
-    def __init__(self, every: int) -> None:
-        super().__init__()
-        self._every = every
-
-    def _look(self, moment: Moment) -> str | None:
-        step, before, every = moment.step, moment.before, self._every
-        if step is None:
-            return None
-        due = step % every == 0 if before is None else step // every > before // every
-        return "auto:step" if due else None
-
-
-class _Since(Rule):
-    """Due when the beats or the time have grown by so much since the last save."""
-
-    __slots__ = ("_of", "_said", "_span")
-
-    def __init__(self, span: float, of: str, said: str, moment: Moment) -> None:
-        super().__init__(base=getattr(moment, of))
-        self._span, self._of, self._said = span, of, said
-
-    def _look(self, moment: Moment) -> str | None:
-        return self._said if self._count(moment) - self.base >= self._span else None
-
-    def _count(self, moment: Moment) -> float:
-        count: float = getattr(moment, self._of)
-        return count
-
-
-class _On(Rule):
-    __slots__ = ("_pattern",)
-
-    def __init__(self, pattern: str) -> None:
-        super().__init__()
-        self._pattern = pattern
-
-    def _look(self, moment: Moment) -> str | None:
-        event = moment.event
-        return f"auto:{event}" if event is not None and matches(self._pattern, event) else None
-
-
-class _When(Rule):
-    __slots__ = ("_predicate",)
-
-    def __init__(self, predicate: Predicate) -> None:
-        super().__init__()
-        self._predicate = predicate
-
-    def _look(self, moment: Moment) -> str | None:
-        return "auto:condition" if _ask(self._predicate, moment) else None
-
-
-class _Throttled(Rule):
-    """Lets the reason of another rule through, at most once in so many seconds."""
-
-    __slots__ = ("_free_at", "_seconds")
-
-    def __init__(self, rule: Rule, seconds: float) -> None:
-        super().__init__((rule,))
-        self._seconds = seconds
-        self._free_at: float | None = None
-
-    def _look(self, moment: Moment) -> str | None:
-        held = self.parts[0].check(moment)
-        if held is None or (self._free_at is not None and moment.now < self._free_at):
-            return None
-        self._free_at = moment.now + self._seconds
-        return held
-
 
 class _AnyOf(Rule):
     """Due as soon as one is. Predicates come last, and are asked only where nothing else is due."""
@@ -413,7 +339,7 @@ class _AnyOf(Rule):
     __slots__ = ("_asking",)
 
     def __init__(self, cheap: tuple[Rule, ...], asking: tuple[Rule, ...]) -> None:
-        super().__init__(cheap + asking)
+        super().__init__(_never, cheap + asking)
         self._asking = asking
 
     def check(self, moment: Moment) -> str | None:
@@ -427,47 +353,75 @@ class _AnyOf(Rule):
         return due
 
 
-class _AllOf(Rule):
-    """Due when all are. Its reason is that of the one that came last."""
-
-    __slots__ = ()
-
-    def _look(self, moment: Moment) -> str | None:
-        newest = None
-        missing = False
-        for rule in self.parts:
-            known = rule.reason
-            reason = rule.check(moment)
-            if reason is None:
-                missing = True
-            elif known is None or newest is None:
-                newest = reason
-        return None if missing else newest
-
-
 def compile_trigger(trigger: Trigger, moment: Moment) -> Rule:  # noqa: PLR0911 - one for each kind
     """The rules for one recorder, which see nothing of what came before."""
     match trigger:
         case Steps(count):
-            return _Steps(count)
-        case Seconds(seconds):
-            return _Since(seconds, "now", "scheduled", moment)
+            return Rule(lambda _, now: "auto:step" if _has_crossed(now, count) else None)
+        case Seconds(span):
+            return _since(span, lambda now: now.now, "scheduled", moment)
         case Beats(count):
-            return _Since(count, "beats", "auto:beat", moment)
+            return _since(count, lambda now: now.beats, "auto:beat", moment)
         case On(pattern):
-            return _On(pattern)
+            return Rule(
+                lambda _, now: f"auto:{now.event}" if now.event and matches(pattern, now.event) else None
+            )
         case When(predicate):
-            return _When(predicate)
+            return Rule(lambda _, now: "auto:condition" if _ask(predicate, now) else None)
         case Throttled(inner, seconds):
-            return _Throttled(compile_trigger(inner, moment), seconds)
+            return _throttled(compile_trigger(inner, moment), seconds)
         case AllOf(parts):
-            return _AllOf(tuple(compile_trigger(part, moment) for part in parts))
+            return Rule(_all_due, tuple(compile_trigger(part, moment) for part in parts))
         case AnyOf(parts):
             # A predicate inside of another trigger is asked with it: that must not miss an event.
-            asking = tuple(_When(part.predicate) for part in parts if isinstance(part, When))
-            others = tuple(compile_trigger(part, moment) for part in parts if not isinstance(part, When))
-            return _AnyOf(others, asking)
-    return Rule()
+            rules = [(isinstance(part, When), compile_trigger(part, moment)) for part in parts]
+            return _AnyOf(
+                tuple(rule for asks, rule in rules if not asks), tuple(rule for asks, rule in rules if asks)
+            )
+    return Rule(_never)
+
+
+def _never(_rule: Rule, _moment: Moment) -> None:
+    """A rule that is never due by itself."""
+
+
+def _has_crossed(moment: Moment, every: int) -> bool:
+    step, before = moment.step, moment.before
+    if step is None:
+        return False
+    return step % every == 0 if before is None else step // every > before // every
+
+
+def _since(span: float, count: Callable[[Moment], float], said: str, moment: Moment) -> Rule:
+    """Due when the beats or the time have grown by so much since the last save."""
+    return Rule(
+        lambda rule, now: said if count(now) - rule.base >= span else None, count=count, moment=moment
+    )
+
+
+def _throttled(held: Rule, seconds: float) -> Rule:
+    """Lets the reason of another rule through, at most once in so many seconds."""
+    free_at = float("-inf")
+
+    def look(_: Rule, moment: Moment) -> str | None:
+        nonlocal free_at
+        reason = held.check(moment)
+        if reason is None or moment.now < free_at:
+            return None
+        free_at = moment.now + seconds
+        return reason
+
+    return Rule(look, (held,))
+
+
+def _all_due(rule: Rule, moment: Moment) -> str | None:
+    """Due when all are. The reason is that of the one that came last."""
+    known = [part.reason for part in rule.parts]
+    # All of them look, also when one is not due: none may miss an event.
+    reasons = [part.check(moment) for part in rule.parts]
+    if None in reasons:
+        return None
+    return next((now for before, now in zip(known, reasons, strict=True) if before is None), reasons[0])
 
 
 def _ask(predicate: Predicate, moment: Moment) -> bool:

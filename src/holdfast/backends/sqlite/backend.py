@@ -51,8 +51,8 @@ from holdfast.errors import (
 from holdfast.storage.records import Batch, CheckpointId, CheckpointRow, Receipt
 
 if TYPE_CHECKING:
+    from holdfast.backends.damage import RowInspection
     from holdfast.backends.sqlite.gc import SqliteCollection
-    from holdfast.backends.sqlite.repair import SqliteInspection
     from holdfast.storage.copy_rows import Adoption
     from holdfast.storage.inspection import Rebuilt
     from holdfast.storage.leases import Fence, Holder, Lease
@@ -275,7 +275,7 @@ class SqliteBackend:
         self._use(lambda connection: rewrite_file(connection, self._path, self._timeout))
 
     @contextmanager
-    def inspect(self) -> Iterator[SqliteInspection]:
+    def inspect(self) -> Iterator[RowInspection]:
         """See `Backend.inspect`."""
         from holdfast.backends.sqlite.repair import inspected
 

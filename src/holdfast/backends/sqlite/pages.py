@@ -12,6 +12,7 @@ import os
 import struct
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -68,36 +69,20 @@ class FilePages:
         self._file.xClose()
 
 
-class CopiedPages:
+def copied_pages(connection: apsw.Connection) -> FilePages:
     """The pages of the store at one moment, the log included, in a temporary file without a name."""
-
-    def __init__(self, connection: apsw.Connection) -> None:
-        handle, name = tempfile.mkstemp(prefix="holdfast-")
-        try:
-            copy = apsw.Connection(name)
-            try:
-                # It has no name a moment later, and is gone with this process.
-                fetch(copy, "PRAGMA synchronous=OFF; PRAGMA journal_mode=OFF")
-                with copy.backup("main", connection, "main") as backup:
-                    # In one step: it is one moment.
-                    backup.step(-1)
-            finally:
-                copy.close()
-            self.count = os.fstat(handle).st_size // PAGE_SIZE
-        except BaseException:
-            os.close(handle)
-            raise
-        finally:
-            Path(name).unlink(missing_ok=True)
-        self._handle = handle
-
-    def read(self, number: int) -> bytes:
-        """The page of that number, from 1 on."""
-        return os.pread(self._handle, PAGE_SIZE, (number - 1) * PAGE_SIZE)
-
-    def close(self) -> None:
-        """Let go of the copy, which is gone then."""
-        os.close(self._handle)
+    handle, name = tempfile.mkstemp(prefix="holdfast-")
+    os.close(handle)
+    try:
+        with closing(apsw.Connection(name)) as copy:
+            # It has no name a moment later, and is gone with this process.
+            fetch(copy, "PRAGMA synchronous=OFF; PRAGMA journal_mode=OFF")
+            with copy.backup("main", connection, "main") as backup:
+                # In one step: it is one moment.
+                backup.step(-1)
+        return FilePages(name)
+    finally:
+        Path(name).unlink(missing_ok=True)
 
 
 class Cell(Record):

@@ -50,7 +50,7 @@ from holdfast.backends.sqlite.create import initialize
 from holdfast.backends.sqlite.errors import translated
 from holdfast.backends.sqlite.extension import copy_readable
 from holdfast.backends.sqlite.files import create_private, os_errors, sync_folder
-from holdfast.backends.sqlite.pages import Cell, CopiedPages, FilePages, TablePages
+from holdfast.backends.sqlite.pages import Cell, FilePages, TablePages, copied_pages
 from holdfast.errors import IntegrityError
 from holdfast.objects.compression import STREAM, compress
 from holdfast.objects.hashing import hash_chunk
@@ -96,15 +96,8 @@ _INDEXES: Final = {
 """What SQLite calls each index, which table it is of, and its columns."""
 
 
-class SqliteInspection(RowInspection):
-    """An `Inspection` of one SQLite file."""
-
-    def __init__(self, tables: Tables, flaws: list[Flaw]) -> None:
-        super().__init__(tables, flaws, header_keys=HEADER_KEYS)
-
-
 @contextmanager
-def inspected(connection: apsw.Connection, path: str, timeout: float) -> Iterator[SqliteInspection]:
+def inspected(connection: apsw.Connection, path: str, timeout: float) -> Iterator[RowInspection]:
     """Look at a store through a connection of `connect_unverified` that nobody else uses."""
     flaws, suspects = check_pages(path)
     if not suspects:
@@ -113,7 +106,7 @@ def inspected(connection: apsw.Connection, path: str, timeout: float) -> Iterato
             waiting(lambda: fetch(connection, "SELECT 1 FROM header LIMIT 1"), path, timeout)
             lost = lost_commits(connection, path)
             connection.execute("BEGIN")
-            found = SqliteInspection(SqlTables(connection), flaws + _flaws_of_log(path, lost))
+            found = _inspection(SqlTables(connection), flaws + _flaws_of_log(path, lost))
         except (apsw.BusyError, apsw.CantOpenError, apsw.FullError):
             raise
         except (apsw.Error, UnicodeDecodeError) as error:
@@ -135,11 +128,15 @@ def inspected(connection: apsw.Connection, path: str, timeout: float) -> Iterato
         with suppress(apsw.Error):
             connection.execute("BEGIN")
         tables = PageTables(scanned, SqlTables(connection))
-        yield SqliteInspection(tables, [_free(flaw, scanned) for flaw in flaws])
+        yield _inspection(tables, [_free(flaw, scanned) for flaw in flaws])
     finally:
         pages.close()
         with suppress(apsw.Error):
             connection.execute("ROLLBACK")
+
+
+def _inspection(tables: Tables, flaws: list[Flaw]) -> RowInspection:
+    return RowInspection(tables, flaws, header_keys=HEADER_KEYS)
 
 
 def check_pages(path: str) -> tuple[list[Flaw], frozenset[int]]:
@@ -211,15 +208,13 @@ def _read_log(path: str) -> bytes:
         return b""
 
 
-def _pages(
-    connection: apsw.Connection, path: str, suspects: frozenset[int], flaws: list[Flaw]
-) -> FilePages | CopiedPages:
+def _pages(connection: apsw.Connection, path: str, suspects: frozenset[int], flaws: list[Flaw]) -> FilePages:
     """Where to take a damaged file apart from."""
     if 1 in suspects and not _read_log(path):
         # How many pages there are is said on the first one; the file itself knows better.
         return FilePages(path)
     try:
-        return CopiedPages(connection)
+        return copied_pages(connection)
     except (apsw.NotADBError, apsw.CorruptError, apsw.ReadOnlyError, apsw.IOError):
         # SQLite does not get beyond the first page. What is in the log is out of reach then.
         flaws.append(Flaw("header", f"the first page of {path}", "SQLite cannot read the file at all"))
@@ -470,7 +465,7 @@ def _replace(
     return aside
 
 
-def _fill(made: apsw.Connection, seen: SqliteInspection, wanted: Rebuilt) -> None:
+def _fill(made: apsw.Connection, seen: RowInspection, wanted: Rebuilt) -> None:
     """Write what is to be there; rows keep what the store once gave them, chunks keep their numbers."""
     header = seen.header()
     # The file was initialized with a header of its own, which stands in for what is lost.
@@ -504,7 +499,7 @@ def _fill(made: apsw.Connection, seen: SqliteInspection, wanted: Rebuilt) -> Non
     made.executemany("UPDATE counters SET value = ?2 WHERE name = ?1", counters.items())
 
 
-def _chunks(seen: SqliteInspection, wanted: Rebuilt) -> Iterator[Row]:
+def _chunks(seen: RowInspection, wanted: Rebuilt) -> Iterator[Row]:
     """Chunks as they are, under their numbers; what stood on one that is left behind stands alone.
 
     A hash vouches for the bytes of a chunk and for nothing else in its row, so the rest is worked out again or checked.

@@ -15,7 +15,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import anyio
 from langchain_core.runnables import RunnableConfig
@@ -36,7 +36,6 @@ from holdfast import (
     ErrorCode,
     InvalidInputError,
     NotFoundError,
-    StateError,
     Store,
     UnsupportedError,
 )
@@ -107,8 +106,7 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
         """Close the store, if the saver opened it."""
         if self._owned:
             self._store.close()
-            self._store = _closed(self._store)
-            self._threads, self._owned = Threads(self._store), False
+            self._threads = Threads(self._store)
 
     def put(
         self,
@@ -457,27 +455,3 @@ def _several(ids: Sequence[str], name: str) -> Sequence[str]:
             argument=name,
         )
     return ids
-
-
-def _closed(store: Store) -> Store:
-    """The stand-in for a store that its saver has closed; it still has the URL."""
-    return cast("Store", _Closed(store.url))
-
-
-class _Closed:
-    def __init__(self, url: str) -> None:
-        self.url = url
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            # Copying and the like ask for these, and mean to go without.
-            raise AttributeError(name)
-        self._refuse()
-
-    def _refuse(self) -> Any:
-        raise StateError(
-            f"this HoldfastSaver was closed, and its store {self.url} with it",
-            code=ErrorCode.STORE_CLOSED,
-            hint="make a new HoldfastSaver(...) and compile the graph with it; close one only when the program ends",
-            url=self.url,
-        )
