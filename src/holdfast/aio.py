@@ -55,6 +55,7 @@ NOT_AWAITED: Final = frozenset(
         "from_json_form",
         "metrics",
         "collector",
+        "count_resume",
     }
     | {"encode", "of"}
 )

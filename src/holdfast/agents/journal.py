@@ -27,8 +27,7 @@ from holdfast import Table
 from holdfast.errors import ConflictError, ErrorCode, HoldfastError, InvalidInputError, StateError, shown
 
 if TYPE_CHECKING:
-    from holdfast import HeldLease, Session, Store
-    from holdfast.storage.tables import RowChange
+    from holdfast import HeldLease, RowChange, Session, Store
 
 T = TypeVar("T")
 
@@ -468,6 +467,17 @@ class Journal:
             assert handle.step is not None
             step = handle.step._replace(partial=packed)
             known = self.steps().get(handle.name)
+            if handle.written:
+                is_over = known is None or (known.attempt, known.status) != (step.attempt, "running")
+            else:
+                is_over = known is not None and known.attempt >= step.attempt
+            if is_over:
+                raise ConflictError(
+                    f"attempt {step.attempt} of step {step.step!r} does not count any more",
+                    code=ErrorCode.ROW_CONFLICT,
+                    hint="its time is over, or it was ended from outside: end the body",
+                    step=step.step,
+                )
             if not handle.written:
                 entry, handle.written = self._entry(step, known), True
             else:

@@ -29,13 +29,9 @@ from pathlib import Path
 from time import time
 from typing import Any, ClassVar, Final, Protocol
 
-from holdfast import errors
+from holdfast import Checkpoint, ResumeReport, Store, Table, errors
 from holdfast.errors import BackendError, ErrorCode, HoldfastError, InvalidInputError, NotFoundError
-from holdfast.history.checkpoint import Checkpoint
-from holdfast.recording.resume import ResumeReport
 from holdfast.reports.report import Report
-from holdfast.storage.tables import Table
-from holdfast.store import Store
 
 LOG = logging.getLogger("holdfast.live")
 

@@ -479,6 +479,10 @@ class Store:
         """
         return self._parts.metrics.collector()
 
+    def count_resume(self, steps: int = 0) -> None:
+        """Count in the metrics that an agent went on from a checkpoint, and how many steps it need not do again."""
+        self._parts.metrics.resumed(steps)
+
     def copy_to(
         self,
         target: str | Path | Store,

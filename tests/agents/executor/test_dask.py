@@ -91,6 +91,20 @@ def test_a_step_that_kills_its_worker_fails_and_can_be_retried(store, client, tm
     assert store.rows(STEPS).get(result.execution, "die")["attempt"] == 2
 
 
+@action(name="dask.once", effect="at_most_once")
+def once():
+    return os.getpid()
+
+
+def test_what_may_happen_at_most_once_is_not_left_to_a_cluster_that_tries_again(store, client) -> None:
+    plan = Plan("p")
+    plan.step(once)
+    plan.step(echo, 1)
+    result = Executor(store.session("s"), pool=client.get_executor(pure=False, retries=0)).run(plan)
+    assert result.state.output("once") == os.getpid()
+    assert result.state.output("echo")[3] != os.getpid()
+
+
 def test_a_lost_scheduler_leaves_the_outcome_unknown(store, tmp_path) -> None:
     program = (
         "from distributed import LocalCluster; import sys, time\n"

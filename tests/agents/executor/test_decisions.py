@@ -209,6 +209,28 @@ def test_a_fork_reuses_what_did_not_change_and_says_why_the_rest_runs(store) -> 
     assert ran == []
 
 
+def test_an_approval_with_other_parameters_leaves_a_written_output_alone(store) -> None:
+    ran: list = []
+    plan = report_plan(ran)
+
+    @action(name="last")
+    def last(text):
+        if not ran.count("last"):
+            ran.append("last")
+            raise RuntimeError("once")
+        return text
+
+    plan.step(last, {"$output": "publish"})
+    executor = Executor(store.session("s"))
+    executor.run(plan)
+    fork = executor.fork("write", output="by hand")
+    assert fork.resume().status == "waiting"
+    fork.approve("publish", parameters={"place": "archive"})
+    assert fork.resume().status == "failed"
+    assert fork.resume().success
+    assert ran == ["write a", "publish by hand to archive", "last"]
+
+
 def test_what_if_tries_several_ways(store) -> None:
     ran: list = []
 

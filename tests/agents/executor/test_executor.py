@@ -260,6 +260,60 @@ def test_an_async_attempt_that_takes_too_long_is_stopped(store) -> None:
     assert stopped.wait(30)
 
 
+@pytest.mark.parametrize("awaited", [False, True])
+def test_what_may_happen_at_most_once_is_not_tried_again_when_its_time_is_over(store, awaited) -> None:
+    import asyncio
+
+    ran, release = [], threading.Event()
+
+    def pay(*, key):
+        ran.append(key)
+        release.wait(60)
+
+    async def apay(*, key):
+        ran.append(key)
+        await asyncio.sleep(60)
+
+    plan = Plan("p")
+    once = action(name="pay", effect="at_most_once", timeout=0.05, retries=3, backoff=0.001)
+    plan.step(once(apay if awaited else pay))
+    try:
+        result = Executor(store.session("s")).run(plan)
+        again = Executor(store.session("s")).run(plan)
+    finally:
+        release.set()
+    assert len(ran) == 1
+    for each in (result, again):
+        assert (each.status, [(what.step, what.kind) for what in each.waiting]) == (
+            "waiting",
+            [("pay", "outcome")],
+        )
+    assert [effect.happened for effect in Executor(store.session("s")).effects()] == [False]
+    Executor(store.session("s")).settle("pay", output="paid")
+    assert Executor(store.session("s")).run(plan).state.output("pay") == "paid"
+
+
+def test_an_attempt_that_was_left_behind_keeps_nothing_any_more(store) -> None:
+    late, refused = threading.Event(), threading.Event()
+
+    @action(timeout=0.5, retries=50, backoff=0.001)
+    def crawl(context: StepContext):
+        if context.attempt > 1:
+            late.set()
+            assert refused.wait(30)
+            return context.partial
+        context.save_partial("one")
+        assert late.wait(30)
+        with pytest.raises(holdfast.ConflictError):
+            context.save_partial("two")
+        refused.set()
+        return None
+
+    plan = Plan("p")
+    plan.step(crawl)
+    assert Executor(store.session("s")).run(plan).state.output("crawl") == "one"
+
+
 def test_an_output_that_cannot_be_saved_fails_its_step_alone(store) -> None:
     @action
     def good():

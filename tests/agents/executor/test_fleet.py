@@ -85,3 +85,17 @@ def test_one_process_on_sqlite_does_them_all(tmp_path) -> None:
         results = run_all(store)
         assert sorted(each.state.output("double") for each in results) == [0, 2, 4, 6, 8]
         assert run_all(store) == []
+
+
+def test_an_execution_that_cannot_be_run_here_keeps_no_other_from_running(tmp_path) -> None:
+    with holdfast.open(tmp_path / "s.db") as store:
+        for name in ("known", "unknown", "cleared"):
+            known = {name: lambda: 1}
+            Executor(store.session(name), actions=known).submit([{"id": "a", "action": name}])
+        store.session("cleared").clear()
+        results = run_all(store, actions={"known": lambda: 1})
+        told = sorted((each.success, each.status, str(each.error)) for each in results)
+        assert [each[:2] for each in told] == [(False, "pending"), (False, "pending"), (True, "completed")]
+        assert "cleared" in told[1][2] or "unknown" in told[1][2]
+        (later,) = [each for each in run_all(store, actions={"unknown": lambda: 2}) if each.success]
+        assert later.state.output("a") == 2

@@ -117,6 +117,10 @@ def test_tokens_and_cost_come_from_a_usage(store):
     [
         ({"content": "x", "type": "guess"}, holdfast.InvalidInputError),
         ({"content": ""}, holdfast.InvalidInputError),
+        ({"content": 5}, holdfast.InvalidInputError),
+        ({"content": "x", "confidence": "high"}, holdfast.InvalidInputError),
+        ({"content": "x", "tokens": -1}, holdfast.InvalidInputError),
+        ({"content": "x", "cost_usd": "much"}, holdfast.InvalidInputError),
         ({"content": "x", "confidence": 1.5}, holdfast.InvalidInputError),
         ({"content": "x", "parent_id": "thought_none"}, holdfast.NotFoundError),
     ],
@@ -127,6 +131,8 @@ def test_a_thought_that_is_none_writes_nothing(store, wrong, error):
     with pytest.raises(error) as refused:
         run.think(**wrong)
     assert refused.value.hint
+    with pytest.raises(holdfast.InvalidInputError), run.tool(5):  # type: ignore[arg-type]
+        pass
     assert (len(run.thought_chain), run.progress.step_number, len(store.session("x").log())) == (1, 1, 1)
 
 

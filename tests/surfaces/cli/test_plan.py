@@ -110,6 +110,12 @@ def test_what_cannot_run_leaves_no_store_behind(folder) -> None:
     call(folder, "plan", "status", code=10)
 
 
+def test_show_says_what_is_wrong_with_a_plan(folder) -> None:
+    (folder / "bad.yaml").write_text("- {id: a, action: nobody-has-it, dependencies: [b]}\n")
+    assert "no such step" in call(folder, "plan", "show", "bad.yaml", code=2).stderr
+    call(folder, "plan", "show", "plan.yaml")
+
+
 def test_actions_of_a_module_by_name(folder) -> None:
     (folder / "mine.py").write_text("from holdfast import action\n@action\ndef twice(x): return 2 * x\n")
     (folder / "plan.json").write_text('[{"id": "a", "action": "twice", "parameters": {"x": 4}}]')

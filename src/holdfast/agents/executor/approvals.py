@@ -12,8 +12,7 @@ from holdfast.agents.journal import microseconds, moment
 from holdfast.errors import ConflictError, ErrorCode, HoldfastError, InvalidInputError, NotFoundError
 
 if TYPE_CHECKING:
-    from holdfast import Store
-    from holdfast.storage.tables import RowChange
+    from holdfast import RowChange, Store
 
 DECISIONS: Final = {
     "approve": ("approved", "rejected"),

@@ -70,7 +70,8 @@ class StepContext:
         Raises:
             InvalidInputError: The value cannot be saved.
             UnsupportedError: The step runs in another process than the executor.
-            ConflictError: Another executor has taken over (`lease-lost`): this attempt does not count any more.
+            ConflictError: This attempt does not count any more: its time is over (`row-conflict`), or another executor
+                has taken over (`lease-lost`).
         """
         if self._channel is None:
             raise UnsupportedError(

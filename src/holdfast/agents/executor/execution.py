@@ -24,7 +24,7 @@ from holdfast.agents.executor.approvals import Approvals
 from holdfast.agents.executor.context import Channel, StepContext
 from holdfast.agents.executor.plan import Plan
 from holdfast.agents.executor.pool import Threads
-from holdfast.agents.executor.signature import dependents_of, effective, signatures
+from holdfast.agents.executor.signature import dependents_of, effective, signatures, written_outputs
 from holdfast.agents.executor.state import ExecutionResult, PlanState, Waiting, utc
 from holdfast.agents.executor.step import PlanStep, filled
 from holdfast.agents.executor.tables import EXECUTIONS
@@ -33,8 +33,7 @@ from holdfast.agents.journal import CUT_OFF, Journal, StepHandle
 from holdfast.errors import ErrorCode, HoldfastError, InvalidInputError, UnsupportedError
 
 if TYPE_CHECKING:
-    from holdfast import Checkpoint, Document, EventBus, HeldLease, Store
-    from holdfast.storage.tables import RowChange
+    from holdfast import Checkpoint, Document, EventBus, HeldLease, RowChange, Store
 
 POLL: Final = 0.5
 """Seconds between two looks at what others ask for, and at the clock."""
@@ -59,6 +58,8 @@ class Work:
     """The signatures without what a person changed: what is asked for."""
     events: EventBus
     pool: Pool
+    threads: Threads
+    """Of this process: the pool where none was given, and where steps run that may happen at most once."""
     capacity: int
     on_failure: str
     auto_checkpoint: bool
@@ -255,7 +256,11 @@ class Execution:
         if changed and self._doc["edits"].get(step.id) != changed:
             self._doc["edits"][step.id] = changed
             self._work.signatures = signatures(
-                self._work.plan.steps, self._work.actions, self._work.store.pack, edits=self._doc["edits"]
+                self._work.plan.steps,
+                self._work.actions,
+                self._work.store.pack,
+                edits=self._doc["edits"],
+                outputs=written_outputs(self._doc),
             )
             self._unsaved = True
         return True
@@ -308,7 +313,7 @@ class Execution:
             work.hook("after intent", step.id)
             try:
                 task = self._task(flight, done_by)
-                future = work.pool.submit(perform, task)
+                future = self._pool_of(step).submit(perform, task)
             except InvalidInputError as error:
                 self._fail_for_good(step, failed(error), flight.handle, [])
                 continue
@@ -327,7 +332,7 @@ class Execution:
 
     def _task(self, flight: _Flight, done_by: Action) -> Task:
         step, work = flight.step, self._work
-        is_local = isinstance(work.pool, Threads)
+        is_local = self._pool_of(step) is work.threads
         context = flight.context = StepContext(
             step=step.id,
             execution=self._id,
@@ -352,6 +357,11 @@ class Execution:
         )
         state = PlanState.from_dict(self._doc.plain())
         return Task(_replaced, {"run_step": work.run_step, "given": shown, "state": state}, context)
+
+    def _pool_of(self, step: PlanStep) -> Pool:
+        # A cluster runs a task again by itself when it loses a worker.
+        is_once = self._work.actions[step.id].options.effect == "at_most_once"
+        return self._work.threads if is_once else self._work.pool
 
     def _channel(self, step: PlanStep, handle: StepHandle) -> Channel:
         def progress(fraction: float | None, message: str) -> None:
@@ -405,10 +415,28 @@ class Execution:
             except InvalidInputError as error:
                 # It would be the same the next time.
                 outcome = outcome._replace(value=None, error=failed(error), final=True, remembered={})
+        limit = self._work.actions[flight.step.id].options.timeout
         if outcome.error is None:
             self._complete(flight.step, flight.handle, outcome)
-        else:
+        elif (
+            limit is None
+            or outcome.duration_ms < limit * 1000 - 1
+            or not self._asks_after(flight, _late(limit))
+        ):
+            # A body that is awaited ends itself when its time is over.
             self._failed(flight, outcome)
+
+    def _asks_after(self, flight: _Flight, why: str) -> bool:
+        """Whether a person has to say what became of an attempt: it may happen once, and perhaps it did."""
+        step = flight.step
+        if self._work.actions[step.id].options.effect != "at_most_once":
+            return False
+        rows: list[RowChange] = []
+        self._settled(step, rows)
+        self._set_status(step.id, "pending")
+        self._note_error(step, f"{why}; nobody knows whether it happened")
+        self._save(self._failed_at(step), "error", rows)
+        return True
 
     def _complete(self, step: PlanStep, handle: StepHandle, outcome: Outcome) -> None:
         work, doc = self._work, self._doc
@@ -562,8 +590,10 @@ class Execution:
             if flight.deadline is not None and flight.deadline <= now:
                 self._leave(flight)
                 limit = self._work.actions[flight.step.id].options.timeout
-                message = f"it took longer than {limit:g} seconds"
-                self._failed(flight, Outcome(error={"type": "TimeoutError", "message": message}))
+                assert limit is not None
+                if not self._asks_after(flight, _late(limit)):
+                    error = {"type": "TimeoutError", "message": _late(limit)}
+                    self._failed(flight, Outcome(error=error))
 
     def _leave(self, flight: _Flight) -> None:
         """Do not wait for this one any more: what it gives is not looked at."""
@@ -571,8 +601,8 @@ class Execution:
         self._flights.pop(flight.future, None)
         flight.channel.stopped.set()
         flight.future.cancel()
-        if isinstance(self._work.pool, Threads):
-            self._work.pool.abandon(flight.future)
+        if self._pool_of(flight.step) is self._work.threads:
+            self._work.threads.abandon(flight.future)
 
     # The state --------------------------------------------------------------------------------------------------------
 
@@ -701,6 +731,10 @@ def _replaced(
         **{key: each for key, each in state.context.items() if key not in before or before[key] != each}
     )
     return value
+
+
+def _late(seconds: float) -> str:
+    return f"it took longer than {seconds:g} seconds"
 
 
 def plain(value: Any) -> Any:

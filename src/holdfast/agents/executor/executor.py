@@ -12,13 +12,14 @@ from concurrent.futures import Executor as Pool
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
+from holdfast import Keep
 from holdfast.agents.executor.action import FAILURE_POLICIES, Action, find_action
 from holdfast.agents.executor.approvals import Approvals, Decision
 from holdfast.agents.executor.execution import Execution, Work, plain
 from holdfast.agents.executor.plan import Plan
 from holdfast.agents.executor.pool import Threads
 from holdfast.agents.executor.resume import plan_changed, reuse
-from holdfast.agents.executor.signature import PlanDiff, compare, signatures
+from holdfast.agents.executor.signature import PlanDiff, compare, signatures, written_outputs
 from holdfast.agents.executor.state import (
     UNFINISHED,
     ExecutionResult,
@@ -35,7 +36,6 @@ from holdfast.agents.executor.tables import EXECUTIONS
 from holdfast.agents.journal import Effect, Journal, effects, microseconds, moment
 from holdfast.agents.live import listening
 from holdfast.errors import ConflictError, ErrorCode, InvalidInputError, NotFoundError, shown
-from holdfast.history.keep import Keep
 
 if TYPE_CHECKING:
     from holdfast import EventBus, HeldLease, Session, Settings
@@ -159,14 +159,10 @@ class Executor:
                 plan, actions, lease, resume=resume, rerun_changed=rerun_changed, keep_results=keep_results
             )
             work.auto_checkpoint = auto_checkpoint and self._auto and self._enabled
-            own = None
-            if self._pool is None:
-                own = work.pool = Threads(self._workers)
             try:
                 return self._work_on(work)
             finally:
-                if own is not None:
-                    own.shutdown()
+                work.threads.shutdown()
 
     async def arun(self, plan: Any, resume: bool | None = None, **options: Any) -> ExecutionResult:  # noqa: FBT001
         """`run`, awaited: it works in a thread of its own."""
@@ -344,7 +340,7 @@ class Executor:
         edits = plain(state.get("edits", {}))
         if parameters is not None:
             edits[at] = edits.get(at, {}) | dict(parameters)
-        outputs = _written_outputs(state)
+        outputs = written_outputs(state)
         outputs.pop(at, None)
         again = {}
         if output is _UNSET:
@@ -451,6 +447,7 @@ class Executor:
             row, now, recovered = self._go_on(
                 plan, actions, state, document, row, rows, keep_results=keep_results
             )
+        threads = Threads(self._workers)
         return Work(
             store=self.store,
             lease=lease,
@@ -462,7 +459,8 @@ class Executor:
             signatures=now,
             asked=asked,
             events=self.events,
-            pool=self._pool or Threads(self._workers),
+            pool=threads if self._pool is None else self._pool,
+            threads=threads,
             capacity=self._workers,
             on_failure=self._on_failure,
             auto_checkpoint=self._auto,
@@ -501,10 +499,10 @@ class Executor:
             rows.append(EXECUTIONS.update((row["execution"],), values))
             if row["status"] == "failed":
                 rows += _forgiven(journal)
-        now = signatures(plan.steps, actions, pack, edits=edits, outputs=_written_outputs(document))
+        now = signatures(plan.steps, actions, pack, edits=edits, outputs=written_outputs(document))
         found = reuse(plan, document, now, keep_results=keep_results, versions=_versions(actions))
         _apply(document, plan, row["execution"], found, edits)
-        self.session._writer.parts.metrics.resumed(found.kept)  # noqa: SLF001 - the metrics are the store's
+        self.store.count_resume(found.kept)
         return row, now, found.kept
 
     @contextmanager
@@ -733,15 +731,6 @@ def _forgiven(journal: Journal) -> list[Any]:
         for each in journal.steps().values()
         if each.status == "failed"
     ]
-
-
-def _written_outputs(document: Any) -> dict[str, str]:
-    """The signatures of outputs that a person wrote: they stand for themselves."""
-    return {
-        each["id"]: each["signature"]
-        for each in document["plan"]
-        if each["status"] == "completed" and str(each.get("signature")).startswith("output:")
-    }
 
 
 def _write_output(document: Any, step: str, output: Any, signature: str, now: float) -> None:

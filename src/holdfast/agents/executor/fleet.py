@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.agents.executor.executor import Executor
+from holdfast.agents.executor.state import ExecutionResult, PlanState
 from holdfast.agents.executor.tables import EXECUTIONS
-from holdfast.errors import ConflictError, ErrorCode, NotFoundError
+from holdfast.errors import ConflictError, ErrorCode, IntegrityError, InvalidInputError, NotFoundError
 
 if TYPE_CHECKING:
     from holdfast import Store
-    from holdfast.agents.executor.state import ExecutionResult
 
 _OPEN: Final = ("pending", "running")
 """Statuses that need nobody but a worker; one that failed, is paused or waits needs a person."""
@@ -38,27 +38,40 @@ def run_all(
         options: Of each `Executor`: workers, on_failure, lease_seconds and so on.
 
     Returns:
-        How those ended that this process worked on.
+        How those ended that this process worked on. What cannot be run here, because an action or the state is
+        missing, is left as it is, with the reason as its error.
     """
     results: list[ExecutionResult] = []
+    left: set[str] = set()
     while True:
         found = [row for status in _OPEN for row in store.rows(EXECUTIONS).find(status=status)]
+        found = [row for row in found if row["execution"] not in left]
         if not found:
             return results
         # Each process begins elsewhere.
         random.shuffle(found)
-        done = 0
-        for row in found:
-            session = store.session(row["session"], branch=row["branch"])
-            try:
-                results.append(Executor(session, actions=actions, **options).resume())
-                done += 1
-            except ConflictError as error:
-                if error.code not in (ErrorCode.LEASE_HELD, ErrorCode.LEASE_LOST):
-                    raise
-            except NotFoundError as error:
-                # Somebody else ended it since it was listed.
-                if error.code is not ErrorCode.EXECUTION_MISSING:
-                    raise
-        if not done:
+        ended = [each for row in found if (each := _resumed(store, row, options | {"actions": actions}))]
+        results += ended
+        left |= {each.execution for each in ended}
+        if not ended:
             time.sleep(poll_seconds)
+
+
+def _resumed(store: Store, row: Mapping[str, Any], options: Mapping[str, Any]) -> ExecutionResult | None:
+    """How an execution ended; None where another process has it, or ended it since it was listed."""
+    try:
+        return Executor(store.session(row["session"], branch=row["branch"]), **options).resume()
+    except (ConflictError, NotFoundError, InvalidInputError, IntegrityError) as error:
+        if error.code in (ErrorCode.LEASE_HELD, ErrorCode.LEASE_LOST):
+            return None
+        now = store.rows(EXECUTIONS).get(row["execution"])
+        if now is None or now["status"] not in _OPEN:
+            return None
+        # One that nobody here can run must not keep the others from running.
+        return ExecutionResult(
+            success=False,
+            state=PlanState(name=row["plan"], execution=row["execution"]),
+            error=str(error),
+            status=now["status"],
+            execution=row["execution"],
+        )

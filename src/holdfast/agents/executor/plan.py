@@ -15,6 +15,8 @@ from holdfast.agents.executor.step import MAX_ID, OUTPUT, PlanStep, find_cycle, 
 from holdfast.errors import ErrorCode, InvalidInputError, shown
 
 _MAX_DEPTH: Final = 200
+_MOST_TOLD: Final = 5
+"""Problems that an error message has."""
 
 
 class Handle:
@@ -157,7 +159,7 @@ class Plan:
             actions: Functions by name, beside those that are decorated.
 
         Raises:
-            InvalidInputError: Something is wrong (`bad-plan`). The message has the first; `details["problems"]` all.
+            InvalidInputError: Something is wrong (`bad-plan`): `details["problems"]` has all of it.
         """
         problems = list(self._problems())
         found: dict[str, Action] = {}
@@ -177,6 +179,11 @@ class Plan:
         if problems:
             raise self._refused(problems)
         return found
+
+    def check_steps(self) -> None:
+        """Check ids, dependencies and references alone, without looking for the actions; see `check`."""
+        if problems := list(self._problems()):
+            raise self._refused(problems)
 
     def __getitem__(self, step: str) -> PlanStep:
         """The step of this id."""
@@ -227,10 +234,10 @@ class Plan:
 
     def _refused(self, problems: list[tuple[PlanStep, str, str]]) -> InvalidInputError:
         told = [f"{self._where(step)}{why}" for step, why, _hint in problems]
-        more = f" (and {len(told) - 1} more)" if len(told) > 1 else ""
+        more = f"; and {len(told) - _MOST_TOLD} more" if len(told) > _MOST_TOLD else ""
         step, _why, hint = problems[0]
         return InvalidInputError(
-            told[0] + more,
+            "; ".join(told[:_MOST_TOLD]) + more,
             code=ErrorCode.BAD_PLAN,
             hint=hint,
             plan=self.name,

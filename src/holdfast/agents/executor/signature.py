@@ -44,6 +44,15 @@ def signatures(
     return found
 
 
+def written_outputs(state: Mapping[str, Any]) -> dict[str, str]:
+    """What stands for the outputs that a person wrote, by step."""
+    return {
+        each["id"]: each["signature"]
+        for each in state["plan"]
+        if each["status"] == "completed" and str(each.get("signature")).startswith("output:")
+    }
+
+
 def effective(step: PlanStep, edits: Mapping[str, Mapping[str, Any]] | None) -> dict[str, Any]:
     """The parameters of a step, with those that a person changed."""
     changed = (edits or {}).get(step.id)

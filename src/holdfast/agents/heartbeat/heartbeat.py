@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
+import holdfast
+from holdfast import AsyncRecorder, EventBus, Interrupted, Keep, ResumeReport, Store
 from holdfast.agents.heartbeat.agent import RUNTIME, Beat, HeartbeatAgent, called, checked_agent, parts_of
 from holdfast.agents.heartbeat.rescue import Rescue, Step, checked, repaired, rescued
 from holdfast.agents.heartbeat.state import (
@@ -47,21 +49,15 @@ from holdfast.errors import (
     NotFoundError,
     StateError,
 )
-from holdfast.history.keep import Keep
 from holdfast.history.names import check_label
-from holdfast.recording.async_recorder import AsyncRecorder
-from holdfast.recording.bus import EventBus
-from holdfast.recording.resume import ResumeReport, SourceOutcome, unencodable
-from holdfast.recording.signals import Interrupted
+from holdfast.recording.resume import SourceOutcome, unencodable
 from holdfast.recording.sources import source_of
 from holdfast.recording.triggers import AnyOf, Beats, Trigger, every, manual
 from holdfast.settings.settings import Settings
-from holdfast.store.open import open_store
-from holdfast.store.store import Store
 
 if TYPE_CHECKING:
+    from holdfast import Checkpoint
     from holdfast.aio import AsyncHeldLease
-    from holdfast.history.checkpoint import Checkpoint
 
 LOG = logging.getLogger("holdfast.heartbeat")
 
@@ -339,7 +335,7 @@ class Heartbeat:
                 return await self._live(life, max_beats)
 
     def _opened(self, target: str | Path | None) -> Store:
-        return open_store(
+        return holdfast.open(
             target,
             types=self._types,
             durability=self._settings.durability,

@@ -16,11 +16,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Literal
 
+import holdfast
+from holdfast import Store
 from holdfast.errors import ErrorCode, HoldfastError, IntegrityError
 from holdfast.record import Record
 from holdfast.recording.resume import newest_bare
-from holdfast.store.open import find_target, open_store
-from holdfast.store.store import Store
+from holdfast.store.open import find_target
 
 LOG = logging.getLogger("holdfast.heartbeat")
 
@@ -67,7 +68,7 @@ def checked(target: str | Path | None) -> Rescue | None:
         return None
     if path.stat().st_size > _LARGE:
         return None
-    with suppress(HoldfastError, OSError), open_store(path, create=False, damaged=True) as store:
+    with suppress(HoldfastError, OSError), holdfast.open(path, create=False, damaged=True) as store:
         problems = store.verify(quick=True).problems
         if problems:
             aside = _set_aside(path, shutil.copy2)
@@ -95,7 +96,7 @@ def rescued(
     ):
         return None
     if step != "anew" and isinstance(error, IntegrityError):
-        with suppress(HoldfastError), open_store(path, create=False, damaged=True) as store:
+        with suppress(HoldfastError), holdfast.open(path, create=False, damaged=True) as store:
             if (rescue := repaired(store)) is not None:
                 return rescue
     if step == "repair":
@@ -108,7 +109,7 @@ def rescued(
     lost = ["the store's history: only the newest state of this session that could be read is in the new one"]
     with opened(path) as store:
         try:
-            with open_store(aside, create=False, damaged=True) as old:
+            with holdfast.open(aside, create=False, damaged=True) as old:
                 checkpoint, values = newest_bare(old.session(session))
             store.session(session, agent=checkpoint.agent).save(
                 values,
@@ -141,7 +142,7 @@ def _was_a_store(path: Path) -> bool:
     if path.name == _FILE or path.stat().st_size < _SCRAP:
         return True
     try:
-        with open_store(path, create=False, damaged=True) as store:
+        with holdfast.open(path, create=False, damaged=True) as store:
             return bool(store.sessions() or store.verify().checkpoints)
     except HoldfastError:
         # Our table of chunks is described on its first pages, and on copies of those.

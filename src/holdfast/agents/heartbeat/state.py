@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
+from holdfast import Checkpoint
 from holdfast.errors import ErrorCode, InvalidInputError, StateError
-from holdfast.history.checkpoint import Checkpoint
 from holdfast.record import Record
 
 FORMAT_VERSION = 1

@@ -6,10 +6,10 @@ import re
 import warnings
 from typing import Any
 
+from holdfast import Checkpoint
 from holdfast.agents.notebook.part import Item, Part
 from holdfast.agents.notebook.restoration import code_of
 from holdfast.errors import HoldfastWarning
-from holdfast.history.checkpoint import Checkpoint
 
 __all__ = ["Branches"]
 

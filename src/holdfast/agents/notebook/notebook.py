@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal
 
+from holdfast import Checkpoint
 from holdfast.agents.notebook.beliefs import HELD, BeliefGraph, Contradiction
 from holdfast.agents.notebook.board import HypothesisBoard
 from holdfast.agents.notebook.branches import Branches
@@ -29,7 +30,6 @@ from holdfast.agents.notebook.state import DebugState, empty_state, is_notebook
 from holdfast.agents.notebook.systems import BY_EVENT, SYSTEMS, TRIGGERS, check_system
 from holdfast.agents.notebook.verifications import VerificationRunner
 from holdfast.errors import ErrorCode, HoldfastWarning, InvalidInputError
-from holdfast.history.checkpoint import Checkpoint
 from holdfast.workspace.code import CodeState, Workspace
 from holdfast.workspace.commands import clean_text
 from holdfast.workspace.restore import RestorePlan

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from holdfast import Checkpoint
 from holdfast.agents.notebook.systems import SYSTEMS
 from holdfast.errors import ErrorCode, InvalidInputError, NotFoundError, StateError
-from holdfast.history.checkpoint import Checkpoint
 from holdfast.workspace.code import CodeState, Workspace
 from holdfast.workspace.restore import (
     RestorePlan,

@@ -16,9 +16,8 @@ from holdfast.agents.run.tool import CURRENT
 from holdfast.errors import ErrorCode, InvalidInputError
 
 if TYPE_CHECKING:
+    from holdfast import Checkpoint, EventBus
     from holdfast.aio import AsyncSession, AsyncStore
-    from holdfast.history.checkpoint import Checkpoint
-    from holdfast.recording.bus import EventBus
 
 
 class AsyncRun(RunCore):
@@ -67,8 +66,8 @@ class AsyncRun(RunCore):
     ) -> dict[str, Any]:
         """See `Run.think`."""
         thought, due = self._add_thought(content, type, confidence, parent_id)
-        self.add_usage(usage, tokens=tokens, cost_usd=cost_usd)
         try:
+            self.add_usage(usage, tokens=tokens, cost_usd=cost_usd)
             await self._save_if_due(due)
         except InvalidInputError:
             self._drop_thought(thought)

@@ -6,6 +6,7 @@ wants, and the class on top saves it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -34,9 +35,7 @@ from holdfast.agents.run.tables import (
 from holdfast.errors import ErrorCode, InvalidInputError, NotFoundError, StateError
 
 if TYPE_CHECKING:
-    from holdfast.history.checkpoint import Checkpoint
-    from holdfast.recording.bus import EventBus
-    from holdfast.storage.tables import RowChange
+    from holdfast import Checkpoint, EventBus, RowChange
 
 SAVE_ON: Final = ("thought", "tool_start", "tool", "pause", "end")
 """The moments that a run saves at by itself."""
@@ -67,7 +66,7 @@ class RunCore:
         events: EventBus | None,
         json_form: Callable[[Any], Any] | None,
     ) -> None:
-        from holdfast.recording.bus import EventBus
+        from holdfast import EventBus
 
         self.save_on = frozenset(save_on)
         unknown = self.save_on - set(SAVE_ON)
@@ -188,9 +187,9 @@ class RunCore:
     def add_usage(self, usage: Any = None, *, tokens: int = 0, cost_usd: float = 0.0) -> None:
         """Count tokens and cost: as numbers, or from the usage of a model's answer."""
         more, cost = (0, 0.0) if usage is None else usage_of(usage)
-        if tokens < 0 or cost_usd < 0:
+        if not (_grows(tokens) and _grows(cost_usd)):
             raise InvalidInputError(
-                f"tokens and cost only grow: {tokens} and {cost_usd} cannot be added",
+                f"tokens and cost only grow: {tokens!r:.40} and {cost_usd!r:.40} cannot be added",
                 code=ErrorCode.BAD_ARGUMENT,
                 hint="give what this call used, not a correction",
             )
@@ -233,8 +232,8 @@ class RunCore:
         self._ids.discard(thought["id"])
         self._new_thoughts.remove(thought)
 
-    def _begin_call(self, tool_id: str, args: Any) -> tuple[str, Due]:
-        if not tool_id:
+    def _begin_call(self, tool_id: Any, args: Any) -> tuple[str, Due]:
+        if not isinstance(tool_id, str) or not tool_id:
             raise InvalidInputError(
                 f"a tool cannot be called {tool_id!r:.60}",
                 code=ErrorCode.BAD_NAME,
@@ -380,3 +379,7 @@ class RunCore:
             reason=due.reason,
             step_number=checkpoint.step,
         )
+
+
+def _grows(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf

@@ -178,9 +178,9 @@ class Progress:
 
 def make_thought(
     number: int,
-    content: str,
+    content: Any,
     type: str,  # noqa: A002
-    confidence: float | None,
+    confidence: Any,
     parent_id: str | None,
 ) -> dict[str, Any]:
     """A thought, checked.
@@ -192,9 +192,10 @@ def make_thought(
         raise _refused(
             f"a thought cannot be of type {type!r:.60}", f"it is one of: {', '.join(THOUGHT_TYPES)}", "type"
         )
-    if not content:
+    if not isinstance(content, str) or not content:
         raise _refused("a thought needs a text as its content", 'run.think("what I found")', "content")
-    if confidence is not None and not 0 <= confidence <= 1:
+    is_number = isinstance(confidence, int | float) and not isinstance(confidence, bool)
+    if confidence is not None and not (is_number and 0 <= confidence <= 1):
         raise _refused(
             f"the confidence of a thought cannot be {confidence!r:.60}",
             "give a number from 0 to 1",

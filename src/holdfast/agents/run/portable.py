@@ -16,7 +16,7 @@ from holdfast.agents.run.parts import PARTS, THOUGHT_TYPES, is_run, milliseconds
 from holdfast.errors import ErrorCode, HoldfastWarning, InvalidInputError, StateError, UnsupportedError
 
 if TYPE_CHECKING:
-    from holdfast.history.checkpoint import Checkpoint
+    from holdfast import Checkpoint
 
 VERSION: Final = "0.0.1"
 SCHEMA: Final = Path(__file__).with_name("checkpoint.schema.json")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.agents.run.tables import EXECUTIONS, THOUGHTS, TOOL_CALLS
 
 if TYPE_CHECKING:
-    from holdfast.store import Store
+    from holdfast import Store
 
 Answer = list[dict[str, Any]]
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, overload
 
+from holdfast import Session, Store
 from holdfast.agents.journal import Journal, StepHandle
 from holdfast.agents.live import listening
 from holdfast.agents.run.call import ToolCall
@@ -18,12 +19,9 @@ from holdfast.agents.run.portable import ExportFolder, portable, read_portable, 
 from holdfast.agents.run.tables import TOOL_CALLS
 from holdfast.agents.run.tool import CURRENT
 from holdfast.errors import ErrorCode, InvalidInputError, NotFoundError, UnsupportedError
-from holdfast.store import Session, Store
 
 if TYPE_CHECKING:
-    from holdfast.history.checkpoint import Checkpoint
-    from holdfast.recording.bus import EventBus
-    from holdfast.storage.tables import RowChange
+    from holdfast import Checkpoint, EventBus, RowChange
 
 T = TypeVar("T")
 
@@ -128,8 +126,8 @@ class Run(RunCore):
         """
         with self._lock:
             thought, due = self._add_thought(content, type, confidence, parent_id)
-            self.add_usage(usage, tokens=tokens, cost_usd=cost_usd)
             try:
+                self.add_usage(usage, tokens=tokens, cost_usd=cost_usd)
                 self._save_if_due(due)
             except InvalidInputError:
                 self._drop_thought(thought)

@@ -10,12 +10,11 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from holdfast import RowChange, Table
 from holdfast.agents.run.parts import is_run
-from holdfast.storage.tables import RowChange, Table
 
 if TYPE_CHECKING:
-    from holdfast.history.checkpoint import Checkpoint
-    from holdfast.store import Store
+    from holdfast import Checkpoint, Store
 
 EXECUTIONS: Final = Table(
     "executions",

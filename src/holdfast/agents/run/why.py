@@ -10,8 +10,7 @@ from holdfast.agents.run.diff import RunDiff, diff_checkpoints
 from holdfast.agents.run.parts import is_run, new_state
 
 if TYPE_CHECKING:
-    from holdfast.history.checkpoint import Checkpoint
-    from holdfast.store import Session
+    from holdfast import Checkpoint, Session
 
 
 @dataclass(frozen=True)

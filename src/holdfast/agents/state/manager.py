@@ -12,7 +12,7 @@ from holdfast.agents.state.storage import CheckpointMetadata, StorageBackend, St
 from holdfast.errors import ErrorCode, InvalidInputError
 
 if TYPE_CHECKING:
-    from holdfast.store import Store
+    from holdfast import Store
 
 
 class StateManager:

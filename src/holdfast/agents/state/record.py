@@ -15,13 +15,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from holdfast import register
 from holdfast.errors import ErrorCode, InvalidInputError, NotFoundError
-from holdfast.objects.codec.registry import register
 
 if TYPE_CHECKING:
+    from holdfast import Checkpoint, Session
     from holdfast.aio import AsyncSession
-    from holdfast.history.checkpoint import Checkpoint
-    from holdfast.store import Session
 
 Status = Literal["running", "paused", "completed", "failed", "interrupted"]
 Json = dict[str, Any]

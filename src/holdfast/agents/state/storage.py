@@ -30,8 +30,7 @@ from holdfast.errors import (
 )
 
 if TYPE_CHECKING:
-    from holdfast.history.checkpoint import Checkpoint
-    from holdfast.store import Session, Store
+    from holdfast import Checkpoint, Session, Store
 
 _T = TypeVar("_T")
 _STALE = 600
@@ -107,10 +106,11 @@ class StoreStorage(StorageBackend):
     """
 
     def __init__(self, store: Store | str | Path | None = None, *, keep: int = 0) -> None:
-        from holdfast.store import Store, open_store
+        import holdfast
+        from holdfast import Store
 
         self._own = not isinstance(store, Store)
-        self.store: Store = store if isinstance(store, Store) else open_store(store)
+        self.store: Store = store if isinstance(store, Store) else holdfast.open(store)
         self._keep = keep
 
     def close(self) -> None:
@@ -134,7 +134,7 @@ class StoreStorage(StorageBackend):
         )
 
     def _save(self, state: AgentState, key: str, *, forked: bool) -> str:
-        from holdfast.history.keep import Keep
+        from holdfast import Keep
 
         given: dict[str, Any] = {}
         agent, branch = state.agent_id, "main"
