@@ -27,7 +27,8 @@ from holdfast import Table
 from holdfast.errors import ConflictError, ErrorCode, HoldfastError, InvalidInputError, StateError, shown
 
 if TYPE_CHECKING:
-    from holdfast import HeldLease, RowChange, Session, Store
+    from holdfast import HeldLease, Session, Store
+    from holdfast.storage.tables import RowChange
 
 T = TypeVar("T")
 

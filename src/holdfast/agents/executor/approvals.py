@@ -12,7 +12,8 @@ from holdfast.agents.journal import microseconds, moment
 from holdfast.errors import ConflictError, ErrorCode, HoldfastError, InvalidInputError, NotFoundError
 
 if TYPE_CHECKING:
-    from holdfast import RowChange, Store
+    from holdfast import Store
+    from holdfast.storage.tables import RowChange
 
 DECISIONS: Final = {
     "approve": ("approved", "rejected"),

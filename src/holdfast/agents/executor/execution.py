@@ -33,7 +33,8 @@ from holdfast.agents.journal import CUT_OFF, Journal, StepHandle
 from holdfast.errors import ErrorCode, HoldfastError, InvalidInputError, UnsupportedError
 
 if TYPE_CHECKING:
-    from holdfast import Checkpoint, Document, EventBus, HeldLease, RowChange, Store
+    from holdfast import Checkpoint, Document, EventBus, HeldLease, Store
+    from holdfast.storage.tables import RowChange
 
 POLL: Final = 0.5
 """Seconds between two looks at what others ask for, and at the clock."""

@@ -35,7 +35,8 @@ from holdfast.agents.run.tables import (
 from holdfast.errors import ErrorCode, InvalidInputError, NotFoundError, StateError
 
 if TYPE_CHECKING:
-    from holdfast import Checkpoint, EventBus, RowChange
+    from holdfast import Checkpoint, EventBus
+    from holdfast.storage.tables import RowChange
 
 SAVE_ON: Final = ("thought", "tool_start", "tool", "pause", "end")
 """The moments that a run saves at by itself."""

@@ -21,7 +21,8 @@ from holdfast.agents.run.tool import CURRENT
 from holdfast.errors import ErrorCode, InvalidInputError, NotFoundError, UnsupportedError
 
 if TYPE_CHECKING:
-    from holdfast import Checkpoint, EventBus, RowChange
+    from holdfast import Checkpoint, EventBus
+    from holdfast.storage.tables import RowChange
 
 T = TypeVar("T")
 

@@ -10,8 +10,9 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast import RowChange, Table
+from holdfast import Table
 from holdfast.agents.run.parts import is_run
+from holdfast.storage.tables import RowChange
 
 if TYPE_CHECKING:
     from holdfast import Checkpoint, Store
