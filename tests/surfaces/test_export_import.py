@@ -144,19 +144,6 @@ def test_lines_are_appended_replaced_by_force_and_never_put_below_a_whole_sessio
     assert not (home / "new.jsonl").exists()
 
 
-@pytest.fixture
-def days(home):
-    with holdfast.open(home / "a.db") as store:
-        for day in range(3):
-            store.session().export(f"#{day + 1}", home / f"g{day}.json")
-    return home
-
-
-def heads(home):
-    with holdfast.open(home / "b.db") as store:
-        return {each.name: each.head.message for each in store.session().branches()}
-
-
 def last_lines(done):
     return [each for each in done.stderr.decode().splitlines() if each.startswith("Undo: ")]
 

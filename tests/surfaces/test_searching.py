@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 from tests.surfaces.cli.conftest import home, kept_in, process, run, terminal
-from tests.surfaces.cli.places import KINDS, place
+from tests.surfaces.cli.json_schema import load, problems
+from tests.surfaces.cli.places import KINDS, place, zero_chunks
 
 import holdfast
 
@@ -159,18 +160,43 @@ def test_grep_is_one_match_a_line_with_nothing_a_terminal_would_act_on(run):
     assert json.loads(nothing.stdout)["matches"] == []
 
 
-@pytest.mark.usefixtures("steps")
-def test_refs_are_completed(process):
-    words = {
-        "COMP_WORDS": "holdfast blame score ma",
-        "COMP_CWORD": "3",
-        "_HOLDFAST_COMPLETE": "bash_complete",
-    }
+def test_csv_comes_back_as_it_was_whatever_is_in_a_text(run, home):
+    with holdfast.open(place(home)) as store:
+        for note in ({"note": "a,b"}, {"note": '"q"\nnew line'}, {}, {"note": "=1+1"}, {"score": 0.2}):
+            store.session().save(note)
+    table = list(
+        csv.DictReader(run("history", "note", "--csv", "--oldest-first").stdout.splitlines(keepends=True))
+    )
 
-    assert "main" in process(**words).stdout
+    assert [(row["op"], row["value"]) for row in table] == [
+        ("add", "a,b"),
+        ("replace", '"q"\nnew line'),
+        ("remove", ""),
+        ("add", "=1+1"),
+        ("remove", ""),
+    ]
 
 
-def test_a_store_is_not_made_by_looking(run, home):
-    for args in (["bisect", "x"], ["blame", "x"], ["history", "x"], ["grep", "x"]):
-        assert run(*args).exit_code == 10
-    assert not (home / ".holdfast").exists()
+@pytest.mark.parametrize(
+    ("args", "name"),
+    [
+        (["bisect", "n >= 2", "--check", "all"], "bisect"),
+        (["blame", "n"], "blame"),
+        (["history", "n"], "history"),
+        (["history", "n", "--csv"], None),
+        (["grep", "needle"], "grep"),
+    ],
+)
+def test_a_damaged_state_is_named_in_every_form(process, home, args, name):
+    with holdfast.open(place(home)) as store:
+        made = [store.session().save({"n": n, "t": f"needle {n}"}) for n in range(4)]
+    zero_chunks(home, bytes.fromhex(made[3].root))
+
+    result = process(*args)
+
+    assert "note: #4 (" in result.stderr
+    assert "Warning" not in result.stderr
+    if name is not None:
+        record = json.loads(process(*args, "--json").stdout)
+        assert problems(record, load(f"{name}.schema.json")) == []
+        assert [each[:4] for each in record["notes"]] == ["#4 ("]

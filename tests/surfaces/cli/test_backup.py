@@ -54,14 +54,3 @@ def test_a_dry_run_tells_the_same_plan_and_writes_nothing(run, store):
     assert sorted(path.name for path in store.rglob("*")) == before
     assert dry.stderr.splitlines()[0] == run("backup", "copy.db").stderr.splitlines()[0]
     assert "nothing was written" in dry.stderr
-
-
-@pytest.mark.usefixtures("store")
-@pytest.mark.parametrize("misplaced", [["--session", "a"], ["--branch", "b"]])
-def test_a_part_of_a_store_cannot_be_asked_for(run, misplaced):
-    assert run("backup", "copy.db", *misplaced).exit_code == 2
-
-
-def test_without_a_store_nothing_is_made(run, home):
-    assert run("backup", "copy.db").exit_code == 10
-    assert list(home.iterdir()) == []

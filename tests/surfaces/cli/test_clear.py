@@ -64,19 +64,3 @@ def test_a_dry_run_changes_nothing_and_an_empty_session_needs_no_answer(run, sto
     assert again.exit_code == 0
     assert "there is nothing to remove" in again.stderr
     assert "Undo" not in again.stderr
-
-
-@pytest.mark.usefixtures("store")
-@pytest.mark.parametrize(
-    ("args", "exit_code", "hint"),
-    [
-        (["--session", "othr"], 4, "did you mean other?"),
-        (["--branch", "main"], 2, None),
-        (["--store", "x"], 10, None),
-    ],
-)
-def test_what_cannot_be_meant_is_said(run, args, exit_code, hint):
-    result = run("clear", "--yes", *args)
-
-    assert result.exit_code == exit_code
-    assert hint is None or hint in result.stderr

@@ -6,6 +6,7 @@ Codes and data, not sentences. A command that is not in the table fails the firs
 from __future__ import annotations
 
 import json
+import re
 from typing import NamedTuple
 
 import pytest
@@ -162,6 +163,9 @@ def test_a_pipe_gets_whole_lines_and_no_paint(case, run):
     assert result.exit_code == it.result, result.stderr
     assert "\x1b" not in result.stdout
     assert "\u2026" not in result.stdout
+    # Data is on stdout, talk on stderr.
+    assert "\t" not in result.stderr
+    assert not re.search(r"[0-9a-f]{64}", result.stderr)
 
 
 def test_json_is_what_the_schema_says(case, run):

@@ -72,18 +72,6 @@ def test_settings_do_what_they_say(run, places, terminal):
     assert "AGE" in terminal("list", "--time", "relative").screen
 
 
-def test_a_pager_can_be_set_and_the_environment_wins(run, places, talk):
-    from tests.surfaces.cli.conftest import PROGRAM
-
-    for n in range(30):
-        run("create", f"message {n}")
-    places("store", "pager = \"sed 's/^/paged: /'\"\n")
-
-    assert "paged: " in talk([*PROGRAM, "list"]).screen
-    assert "paged: " in talk([*PROGRAM, "list"], PAGER="cat").screen
-    assert "paged: " not in talk([*PROGRAM, "list"], HOLDFAST_PAGER="").screen
-
-
 def test_durability_reaches_the_store(run, places, monkeypatch):
     seen = []
     real = holdfast.open
@@ -188,34 +176,11 @@ def test_a_project_that_does_not_mention_holdfast_is_left_alone(run, places):
     assert run("list").exit_code == 0
 
 
-@pytest.mark.parametrize(
-    ("variable", "text"),
-    [
-        ("HOLDFAST_COLOR", "pink"),
-        ("HOLDFAST_TIME", "x"),
-        ("HOLDFAST_DURABILITY", "x"),
-        ("HOLDFAST_KEEP_LAST", "-1"),
-    ],
-)
-def test_a_variable_that_cannot_be_used_is_named(run, places, variable, text):
-    result = run("list", env={variable: text})
-
-    assert result.exit_code == 2
-    assert variable in result.stderr or variable.split("_")[1].lower() in result.stderr
-
-
 def test_help_and_version_work_although_a_file_is_wrong(run, places):
     places("store", "colour = 1\n")
 
     assert run("--help").exit_code == run("list", "--help").exit_code == run("--version").exit_code == 0
     assert run("list").exit_code == run("config", "color").exit_code == 2
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_works_although_a_file_is_wrong(run, places, shell):
-    places("store", "colour = 1\n")
-
-    assert run("completion", shell).exit_code == 0
 
 
 @pytest.mark.parametrize("args", [["config"], ["config", "--explain"], ["config", "--explain", "color"]])
@@ -234,14 +199,6 @@ def test_config_shows_the_rest_of_a_wrong_file_and_what_is_wrong_with_it(run, pl
     assert "config.toml is not TOML" in result.stderr
     assert [each["path"] for each in record["problems"]][1:] == [".holdfast/config.toml"] * 2
     assert problems(record, load("config.schema.json")) == []
-
-
-def test_a_terminal_gets_a_table(run, terminal, places):
-    seen = terminal("config", "--explain", NO_COLOR="1")
-
-    assert seen.screen.splitlines()[0].split() == ["KEY", "VALUE", "ORIGIN"]
-    assert any(line.split() == ["color", "auto", "default"] for line in seen.screen.splitlines())
-    assert "looked for: .holdfast/config.toml" in seen.stderr
 
 
 def test_one_value_is_printed_alone(run, places):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from tests.surfaces.cli.places import here, place
 
@@ -33,20 +31,6 @@ def test_a_copy_is_a_store_with_the_same_checkpoints(run):
     assert run("verify", "--store", "copy.db").exit_code == 0
 
 
-def test_the_next_copy_has_what_is_new(run, store):
-    run("copy", here(), "copy.db")
-    store.session("other").save({"n": 9})
-
-    again = json.loads(run("copy", here(), "copy.db", "--json").stdout)
-
-    assert {each["id"]: each["status"] for each in again["sessions"]} == {
-        "default": "unchanged",
-        "other": "updated",
-    }
-    assert again["checkpoints"] == 1
-    assert json.loads(run("copy", here(), "copy.db", "--json").stdout)["chunks"] == 0
-
-
 @pytest.mark.usefixtures("store")
 def test_sessions_can_be_named_several_times_and_before_the_command(run):
     run("copy", here(), "one.db", "--session", "other")
@@ -64,32 +48,6 @@ def test_a_session_that_is_not_there_is_named_with_its_near_names(run, home):
     assert result.exit_code == 4
     assert "did you mean other" in result.stderr
     assert not (home / "copy.db").exists()
-
-
-@pytest.mark.usefixtures("store")
-def test_a_dry_run_says_the_same_and_makes_nothing(run, home):
-    dry = run("copy", here(), "copy.db", "-n")
-
-    assert dry.exit_code == 0
-    assert not (home / "copy.db").exists()
-    assert "nothing was changed" in dry.stderr
-    real = run("copy", here(), "copy.db")
-    assert dry.stderr.splitlines()[0] == real.stderr.splitlines()[0]
-    for name in ("sessions", "new", "checkpoints", "changed", "removed"):
-        assert fields(dry)[name] == fields(real)[name]
-
-
-@pytest.mark.usefixtures("store")
-def test_a_session_that_is_another_one_is_a_conflict_and_nothing_is_written(run):
-    with holdfast.open("copy.db") as other:
-        other.session("other").save({"mine": True})
-
-    result = run("copy", here(), "copy.db")
-
-    assert result.exit_code == 5
-    assert "code: history-differs" in result.stderr
-    with holdfast.open("copy.db") as other:
-        assert [each.id for each in other.sessions()] == ["other"]
 
 
 @pytest.mark.usefixtures("store")
@@ -118,18 +76,3 @@ def test_a_target_that_is_ahead_is_named(run):
 )
 def test_what_cannot_be_meant_is_refused(run, words):
     assert run(*(here() if word == ".holdfast" else word for word in words)).exit_code == 2
-
-
-def test_without_a_source_nothing_is_made(run, home):
-    assert run("copy", "nowhere.db", "copy.db").exit_code == 10
-    assert list(home.iterdir()) == []
-
-
-@pytest.mark.parametrize("words", [[], ["--dry-run"]])
-def test_a_source_that_is_not_there_is_to_be_named_as_such(run, words):
-    result = run("copy", "nowhere", "copy.db", *words)
-
-    assert result.exit_code == 10
-    assert "hint: name the store to copy as SOURCE" in result.stderr
-    assert "holdfast init" not in result.stderr
-    assert "--store" not in result.stderr

@@ -110,15 +110,6 @@ def test_bad_input_is_refused_and_nothing_is_written(run, home, args, code, dry)
     assert not (home / ".holdfast").exists()
 
 
-def test_a_bad_file_is_refused_with_line_and_column_before_a_store_is_made(run, home):
-    (home / "bad.json").write_text('{"a": 1,\n "a": 2}', encoding="utf-8")
-
-    result = run("create", "x", "--state", "bad.json")
-
-    assert "bad.json, line 2, column 2: the key 'a' is there twice" in result.stderr
-    assert not (home / ".holdfast").exists()
-
-
 @pytest.mark.parametrize("dry", [[], ["--dry-run"]])
 @pytest.mark.parametrize("given", [[], ["--state", "s.json"]])
 def test_a_branch_that_is_not_there_is_refused(run, home, session, given, dry):
@@ -163,15 +154,3 @@ def test_no_stdin_at_all_is_an_error(home):
 
     assert done.returncode == 2
     assert "stdin, line 1, column 1: not JSON" in done.stderr
-
-
-def test_notes_beside_another_writer_all_arrive(process, home):
-    from concurrent.futures import ThreadPoolExecutor
-
-    process("create", "start")
-    with ThreadPoolExecutor(4) as pool:
-        done = list(pool.map(lambda n: process("create", f"note {n}"), range(8)))
-
-    assert [each.stderr for each in done if each.returncode] == []
-    with holdfast.open(place(home)) as store:
-        assert len(store.session().log()) == 9

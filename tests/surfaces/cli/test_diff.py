@@ -159,12 +159,6 @@ def test_both_sides_stand_beside_each_other_where_there_is_room(terminal, store)
     assert "40 columns" in narrow.stderr
 
 
-@pytest.mark.parametrize("width", [10, 30, 60, 200])
-def test_a_drawing_fits_every_terminal(terminal, store, width):
-    lines = terminal("diff", width=width, NO_COLOR="1").screen.splitlines()
-    assert all(len(line) <= max(width, 34) for line in lines[3:])
-
-
 def test_words_are_marked_in_one_line(process, terminal, store):
     piped = process("diff", "--unified", "--words").stdout.splitlines()
     assert '~ status: "[-running-]{+done+}"' in piped

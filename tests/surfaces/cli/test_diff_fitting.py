@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
@@ -101,22 +100,3 @@ def test_cuts_are_told_and_full_cuts_nothing(terminal, process, store):
     assert NEW["note"] in shown
     assert "--full" in process("diff", "--side-by-side").stderr
     assert process("diff", "--unified").stderr == ""
-
-
-@pytest.mark.parametrize(
-    ("args", "asked"),
-    [
-        (["diff", "--from-session", "nope"], "--from-session"),
-        (["diff", "--to-session", "nope"], "--to-session"),
-        (["merge", "@", "--from-session", "nope"], "--from-session"),
-    ],
-)
-def test_the_session_that_is_missing_is_the_one_that_is_named(run, store, args, asked):
-    result = run(*args)
-    assert result.exit_code == 4
-    assert "there is no session 'nope'" in result.stderr
-    assert f"{asked} chooses one of: default" in result.stderr
-    near = run(*args[:-1], "defalt")
-    assert "there is no session 'defalt'" in near.stderr
-    assert re.search(r"did you mean default\?", near.stderr)
-    assert "there is no session 'other'" in run("diff", "--session", "other").stderr

@@ -107,15 +107,40 @@ def test_9_is_damage_and_the_record_can_still_be_read(run, home):
     assert run("show", "--record").exit_code == 0
 
 
-@pytest.mark.parametrize("command", [["list"], ["show"]])
-@pytest.mark.parametrize("where", [(), ("--store", "missing"), ("--store", "missing.db")])
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(
+            "list",
+            "show",
+            "tree",
+            "watch --timeout 0",
+            "gc",
+            "forget @",
+            "verify",
+            "repair",
+            "backup copy.db",
+        ),
+        *(
+            "bisect x",
+            "blame x",
+            "history x",
+            "grep x",
+            "nb board",
+            "brief",
+            "copy nowhere.db copy.db",
+        ),
+    ],
+)
 @pytest.mark.usefixtures("no_store_yet")
-def test_10_is_no_store_and_none_is_made(run, home, command, where):
-    result = run(*command, *where)
-
-    assert result.exit_code == 10
-    assert "holdfast init" in said(result)["hint"]
-    assert said(result)["code"] == "store-missing"
+def test_10_is_no_store_and_none_is_made(run, home, command):
+    for where in ([], ["--store", "missing"], ["--store", "missing.db"]):
+        if where and command.startswith("copy"):
+            continue
+        result = run(*command.split(), *where)
+        assert result.exit_code == 10
+        assert said(result)["hint"]
+        assert said(result)["code"] == "store-missing"
     assert list(home.iterdir()) == []
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 
 import pytest
@@ -89,18 +88,6 @@ def test_without_the_name_it_is_20_and_nothing_goes(run, store, home, words, mor
     assert len(store.session("doomed").log()) == 3
 
 
-def test_json(run, home, store):
-    del store
-    done = json.loads(run("forget", "--session", "doomed", "--json", "--confirm", name(home)).stdout)
-
-    assert (done["session"], done["checkpoints"], done["whole_session"], done["dry_run"]) == (
-        "doomed",
-        4,
-        True,
-        False,
-    )
-
-
 def test_a_whole_session_has_to_be_named_on_the_command_line(run, store, home):
     for env in ({}, {"HOLDFAST_SESSION": "doomed"}):
         result = run("forget", "--confirm", name(home), env=env)
@@ -126,9 +113,3 @@ def test_what_is_not_there_is_4_and_nothing_goes(run, home, words, said):
     assert result.exit_code == 4
     assert said in result.stderr
     assert run("list", "--all-sessions").stdout.count("\n") == 6
-
-
-@pytest.mark.usefixtures("no_store_yet")
-def test_without_a_store_nothing_is_made(run, home):
-    assert run("forget", "@", "--confirm", name(home)).exit_code == 10
-    assert list(home.iterdir()) == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 
 import pytest
@@ -73,17 +72,6 @@ def test_room_that_nothing_needs_is_freed_without_a_question(run, store):
     assert fields(run("gc"))["chunks"] == "0"
 
 
-def test_json_has_the_same_figures(run, store, home):
-    refused = run("gc", "--keep-days", "0", "--json")
-    dry = json.loads(run("gc", "--keep-days", "0", "--json", "--dry-run").stdout)
-    done = json.loads(run("gc", "--keep-days", "0", "--json", "--confirm", name(home)).stdout)
-
-    assert (refused.exit_code, refused.stdout) == (20, "")
-    assert dry == done | {"dry_run": True}
-    assert (done["checkpoints"], done["sessions"], done["keep_days"]) == (4, ["alpha"], 0)
-    assert store.stats().hidden == 0
-
-
 @pytest.mark.usefixtures("store")
 @pytest.mark.parametrize(
     ("words", "said"),
@@ -103,9 +91,3 @@ def test_what_cannot_be_meant_is_2(run, words, said):
 
     assert result.exit_code == 2
     assert said in result.stderr
-
-
-@pytest.mark.usefixtures("no_store_yet")
-def test_without_a_store_nothing_is_made(run, home):
-    assert run("gc").exit_code == 10
-    assert list(home.iterdir()) == []

@@ -55,15 +55,6 @@ def test_threads_become_sessions_of_a_store_that_is_made(run, home, source):
     assert run("verify").exit_code == 0
 
 
-def test_the_same_again_changes_nothing(run, source):
-    run("import-langgraph", source)
-
-    again = json.loads(run("import-langgraph", source, "--json").stdout)
-
-    assert {each["status"] for each in again["threads"]} == {"unchanged"}
-    assert (again["checkpoints"], again["writes"]) == (0, 0)
-
-
 def test_threads_can_be_named_several_times(run, source):
     report = json.loads(run("import-langgraph", source, "--thread", "42", "--thread", "41", "--json").stdout)
     assert [each["id"] for each in report["threads"]] == ["42", "41"]
@@ -115,18 +106,6 @@ def test_what_cannot_be_imported_is_said_and_leaves_no_store_behind(
     assert "hint: " in result.stderr
     assert "hush" not in result.stderr + result.stdout
     assert code == "value-unsupported" or not (home / "new.db").exists()
-
-
-def test_a_thread_that_is_another_one_is_a_conflict(run, home, source):
-    with holdfast.open(place(home)) as store:
-        store.session("42").save({"mine": True})
-
-    result = run("import-langgraph", source)
-
-    assert result.exit_code == 5
-    assert "code: history-differs" in result.stderr
-    assert "'42'" in result.stderr
-    assert len(json.loads(run("list", "--session", "42", "--json").stdout)["checkpoints"]) == 1
 
 
 def test_without_langgraph_it_says_what_to_install(home, source):

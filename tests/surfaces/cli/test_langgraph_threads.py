@@ -92,14 +92,3 @@ def test_a_channel_is_offered_where_it_was_asked_for_as_if_it_were_the_state(run
     assert "error: there is no 'messages' in state\n" in result.stderr
     assert "hint: did you mean channel_values.messages? its keys are: " in result.stderr
     assert run("show", "--session", "42", "--path", "channel_values.messages[-1]").exit_code == 0
-
-
-def test_messages_are_laid_out_like_data(run, home):
-    travelled(home)
-
-    lines = run("show", "--session", "42", "--state", "main").stdout.splitlines()
-
-    start = lines.index("      <langchain.AIMessage v1 {")
-    assert lines[start + 1].startswith('        "content": "answer 1: word ')
-    assert lines[start + 3] == "      }>,"
-    assert not [line for line in lines if line != line.rstrip()]

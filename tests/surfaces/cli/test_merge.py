@@ -77,13 +77,6 @@ def test_json_is_one_document_in_any_case(run, store, args, code):
     assert told["plan"]["up_to_date"] == (args == ["#1"])
 
 
-def test_a_dry_run_tells_the_same_plan(run, store):
-    dry, wet = run("merge", "safe", "-n"), run("merge", "safe")
-    assert dry.stderr.splitlines()[0] == wet.stderr.splitlines()[0]
-    assert "nothing was changed" in dry.stderr
-    assert dry.stdout == ""
-
-
 def test_a_fork_in_another_session_comes_back(run, store):
     other = store.session().fork("#1", session="experiment")
     other.save({"score": 1, "log": ["x", "e"], "notes": {}})
@@ -94,22 +87,6 @@ def test_a_fork_in_another_session_comes_back(run, store):
     assert result.exit_code == 4
     assert "code: no-common-ancestor" in result.stderr
     assert run("merge", "@", "--from-session", "experimet").exit_code == 4
-
-
-def test_a_branch_that_is_not_there(run, store):
-    assert run("merge", "rsky").exit_code == 4
-    assert run("merge").exit_code == 2
-
-
-@pytest.fixture
-def crosswise(store):
-    """`risky` and main were merged into each other, and main took back what came from it."""
-    session, risky = store.session(), store.session(branch="risky")
-    session.save({"score": 1, "log": ["x"], "notes": {}}, "back to the first")
-    mine = session.checkpoint()
-    session.merge("risky", resolve="theirs")
-    risky.merge(mine, resolve="ours")
-    session.save({**session.load(), "score": 1})
 
 
 def test_the_tree_shows_where_lines_meet(run, terminal, store):

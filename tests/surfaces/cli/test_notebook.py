@@ -129,11 +129,6 @@ def test_bad_input_ends_in_a_code_and_a_hint(run, folder, words, code):
         assert "hint:" in done.stderr
 
 
-def test_commands_that_only_read_make_no_store(run, folder):
-    assert run("nb", "board").exit_code == 10
-    assert run("brief").exit_code == 10
-
-
 def test_a_session_that_is_no_notebook_is_refused(run, folder, tmp_path):
     (tmp_path / "state.json").write_text('{"a": 1}')
     ok(run, "create", "other", "--state", str(tmp_path / "state.json"))

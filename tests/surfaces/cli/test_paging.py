@@ -64,11 +64,6 @@ def test_the_pager_of_the_environment_is_used_where_holdfast_has_none_of_its_own
 
 
 @pytest.mark.usefixtures("long")
-def test_a_pipe_never_has_a_pager(process):
-    assert "paged" not in process("list", HOLDFAST_PAGER=MARKED).stdout
-
-
-@pytest.mark.usefixtures("long")
 def test_leaving_the_pager_early_is_no_error_and_talk_comes_after_it(talk):
     with holdfast.open(".holdfast", durability="process") as store:
         for n in range(40):

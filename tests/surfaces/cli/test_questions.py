@@ -114,10 +114,3 @@ def test_a_diff_of_a_run_reads_as_a_run_does(terminal, home):
         "~ colour: None -> 'red'",
     ]
     assert "thought_chain" in terminal("diff", "#1", "@", "--session", "x", "--unified").screen
-
-
-def test_answers_have_bars_on_a_terminal(terminal, home):
-    with holdfast.open() as store, Run(store.session("x"), sql=True) as run:
-        run.think("first", tokens=10)
-    seen = terminal("ask", "tokens")
-    assert "█" in seen.screen

@@ -124,24 +124,3 @@ def test_a_store_that_is_whole_is_left_alone(run, home, more):
     assert "nothing is damaged: there is nothing to repair" in result.stderr
     assert content(home) == before
     assert json.loads(run("repair", *more, "--json").stdout)["dry_run"] == ("--dry-run" in more)
-
-
-@pytest.mark.usefixtures("path")
-@pytest.mark.parametrize(
-    ("words", "exit_code"),
-    [(["--session", "alpha"], 2), (["--branch", "main"], 2), (["--store", "nowhere"], 10), (["--eys"], 2)],
-)
-def test_what_cannot_be_meant_is_said(run, words, exit_code):
-    assert run("repair", *words).exit_code == exit_code
-
-
-@on_sqlite
-def test_a_first_page_that_can_be_replaced_is(run, path):
-    path /= "store.db"
-    content = bytearray(path.read_bytes())
-    content[100:4000] = bytes(3900)
-    path.write_bytes(content)
-
-    assert fields(run("repair", "--dry-run"))["kept"] == "5"
-    assert fields(run("repair", "--yes"))["kept"] == "5"
-    assert run("verify").exit_code == 0

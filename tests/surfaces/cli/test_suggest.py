@@ -29,16 +29,3 @@ def test_a_mistyped_command_is_suggested_and_not_run(run, home, typed, meant):
 def test_a_mistyped_option_is_suggested(run):
     assert "did you mean --session?" in run("list", "--sesion", "x").stderr
     assert "did you mean --limit?" in run("list", "--limt", "3").stderr
-
-
-def test_a_mistyped_session_and_tag_are_suggested(run):
-    run("create", "one", "--session", "research", "--tags", "verified")
-
-    session = run("list", "--session", "reserach")
-    shown = run("show", "--session", "reserach", "--json")
-    tag = run("list", "--session", "research", "--tag", "verifed")
-
-    assert "did you mean research?" in session.stderr
-    assert '"candidates": ["research"]' in shown.stderr
-    assert "did you mean verified?" in tag.stderr
-    assert [session.exit_code, shown.exit_code, tag.exit_code] == [4, 4, 4]

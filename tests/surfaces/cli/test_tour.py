@@ -70,3 +70,23 @@ def test_they_do_what_the_comments_say(taken, home):
         assert session.load()["tried"] == ["moor", "bollard"]
         assert session.load("wild-idea")["tried"] == ["moor"]
         assert store.sessions()[0].branch == "wild-idea"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["create", "After verifying Q4_0 dequant", "--tags", "q4_0,verified"],
+        ["list", "--tag", "q4_0"],
+        ["restore", "<id>"],
+        ["at", "2 hours ago", "--nearest"],
+        ["timeline"],
+        ["prune", "--keep-last", "100", "--keep-days", "7", "--yes"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_the_verbs_of_the_source_document_work_as_it_writes_them(run, words):
+    made = run("create", "before", "--tags", "q4_0").stdout.split("\t")[0]
+    result = run(*(made[:8] if word == "<id>" else word for word in words))
+
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 
 import pytest
 from tests.surfaces.cli.places import place
@@ -90,13 +89,3 @@ def test_a_restore_under_load_is_not_a_conflict(run, store, monkeypatch):
     assert result.exit_code == 0, result.stderr
     monkeypatch.undo()
     assert store.session().checkpoint("@-").trigger == "restore"
-
-
-def hint_of(result):
-    (hint,) = re.findall(r"^hint: (.*)$", result.stderr, re.MULTILINE)
-    return hint
-
-
-def terminal_text(rows):
-    """The numbers of a timeline in a pipe, as a person writes them."""
-    return [f"#{line.split(chr(9))[1]}" for line in rows.splitlines()]

@@ -103,25 +103,6 @@ def test_a_branch_is_deleted_only_when_somebody_says_so(run, store, talk):
     assert names(store) == ["main"]
 
 
-def test_a_terminal_shows_branches_with_a_mark(terminal, run, store):
-    del store
-    run("fork", "@-", "risky")
-
-    lines = terminal("branch", "--color", "never").screen.splitlines()
-
-    assert lines[0].split() == ["BRANCH", "ID", "SEQ", "MOVED", "MESSAGE"]
-    assert lines[1].startswith("*  main ")
-    assert lines[2].startswith("   risky ")
-
-
-def test_a_session_that_is_not_there_has_no_branches(run, store):
-    assert run("branch", "--session", "defualt").exit_code == 4
-    store.session("empty").save(1)
-    store.session("empty").clear()
-    assert run("branch", "--session", "empty").exit_code == 0
-    assert run("branch", "--branch", "nope").exit_code == 4
-
-
 def test_a_fork_goes_to_the_new_branch_where_asked(run, store):
     planned = run("fork", "#1", "risky", "--switch", "-n")
     assert planned.exit_code == 0

@@ -44,10 +44,6 @@ CHANGES = [
 ]
 
 
-def plan_of(result):
-    return [line for line in result.stderr.splitlines() if line.startswith("plan: ")]
-
-
 def seen(run):
     """What a person can see of history: checkpoints, branches and their heads, tags, pins, metadata."""
     branches = [line.split("\t")[:3] for line in run("branch").stdout.splitlines()]

@@ -11,8 +11,6 @@ from tests.surfaces.cli.places import place, zero_chunks
 
 import holdfast
 
-EVIL = "\x1b[2J\r\n@ 00000000  #99  now  main  \u202eevil\u2028○ fake\tx"
-
 
 @pytest.fixture
 def store(home):
@@ -131,26 +129,6 @@ def test_json_has_the_lineage_and_the_lanes(run, store):
     assert {key: document[key] for key in document if key != "store"} == store.session().tree().to_dict()
     assert [node["lane"] for node in document["nodes"]][:4] == [1, 1, 0, 0]
     assert [node["checkpoint"]["seq"] for node in document["nodes"] if node["fork"]] == [17]
-
-
-def test_nothing_to_draw_is_said_and_what_is_missing_is_an_error(run, home):
-    run("init")
-    empty = run("tree")
-    assert (empty.exit_code, empty.stdout) == (0, "")
-    assert "holdfast create" in empty.stderr
-    assert json.loads(run("tree", "--json").stdout)["nodes"] == []
-    assert run("tree", "--session", "x").exit_code == 4
-
-    run("create", "one", "--session", "work")
-
-    missing = run("tree", "--session", "wrok")
-    assert (missing.exit_code, missing.stdout) == (4, "")
-    assert "did you mean work?" in missing.stderr
-    branch = run("tree", "--session", "work", "--branch", "mian")
-    assert (branch.exit_code, branch.stdout) == (4, "")
-    assert "main" in branch.stderr
-    assert run("tree", "--limit", "-1").exit_code == 2
-    assert run("tree", "--store", str(home / "nowhere")).exit_code == 10
 
 
 @pytest.mark.usefixtures("store")

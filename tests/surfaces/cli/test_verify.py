@@ -113,16 +113,6 @@ def test_rows_that_cannot_be_read_count_as_checked(run, home, path):
     assert ": 4 fine, 2 lost" in rows[-1][5]
 
 
-def test_the_operation_log_and_rows_are_looked_at_too(run, home, path):
-    with holdfast.open(path) as store:
-        first = store.session("alpha").checkpoint("#1")
-    change_message(home, first.id)
-    result = run("verify", "--quick")
-
-    assert result.exit_code == 1
-    assert "\t1\t" in result.stdout
-
-
 @on_sqlite
 def test_a_store_that_other_commands_cannot_open_is_looked_at_all_the_same(run, path):
     flip(path / "store.db", 300)
@@ -132,20 +122,3 @@ def test_a_store_that_other_commands_cannot_open_is_looked_at_all_the_same(run, 
     result = run("verify")
     assert result.exit_code == 1
     assert "page 1 of" in result.stdout
-
-
-@pytest.mark.usefixtures("path")
-@pytest.mark.parametrize(
-    ("words", "exit_code", "said"),
-    [
-        (["--session", "alhpa"], 4, "did you mean alpha?"),
-        (["--branch", "main"], 2, "--branch does not apply"),
-        (["--qiuck"], 2, "did you mean --quick?"),
-        (["--store", "nowhere"], 10, "holdfast init"),
-    ],
-)
-def test_what_cannot_be_meant_is_said(run, words, exit_code, said):
-    result = run("verify", *words)
-
-    assert result.exit_code == exit_code
-    assert said in result.stderr

@@ -12,11 +12,6 @@ import holdfast
 from holdfast import AsyncRecorder, Interrupted, Recorder, Store
 
 
-class Odd(Exception):
-    def __str__(self) -> str:
-        raise RuntimeError("no words")
-
-
 @pytest.fixture
 def recorder(store: Store) -> Recorder:
     return Recorder(store.session("s")).connect("part", Part(1))

@@ -11,13 +11,6 @@ from holdfast import InvalidInputError, StateError, functions
 from holdfast.recording.sources import Source, source_of
 
 
-class Plain:
-    def __init__(self):
-        self.goals = ["a"]
-        self.mood = 0.5
-        self.secret = object()
-
-
 @dataclass
 class Goals:
     open: list[str] = field(default_factory=list)

@@ -15,8 +15,6 @@ from tests.unit.store.archive.archive_samples import STATE, filled, forged
 import holdfast
 from holdfast import HoldfastError, InvalidInputError
 
-NAME = "research/42"
-
 
 @pytest.fixture
 def store():
