@@ -36,10 +36,3 @@ def test_different_values_have_different_bytes(several):
     for one, one_body in zip(several, encoded, strict=True):
         for other, other_body in zip(several, encoded, strict=True):
             assert (one_body == other_body) == identical(one, other)
-
-
-@given(values(records=records(), keys=keys()))
-def test_a_value_has_the_same_bytes_beside_one_that_has_to_be_walked_in_python(value):
-    walked = encode_value([[{1: 0}, value]], TYPES)
-    assert walked.endswith(encode_value(value, TYPES))
-    assert identical(decode_value(walked, TYPES), [[{1: 0}, value]])

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import copy
 import json
-import math
 from typing import Any
 
 import jsonpatch
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.values import identical, values
 
@@ -129,13 +128,6 @@ def test_the_patch_of_an_edited_value_makes_the_new_one_of_the_old(pair):
     holds(old, new, diff_of_values(old, new))
 
 
-@given(values(), values())
-@example([], {frozenset({frozenset({complex(1, math.nan), None}), frozenset({0})})})
-@example([], {frozenset([8, 0]), frozenset([4])})
-def test_the_patch_holds_for_values_of_every_type(old, new):
-    holds(old, new, diff_of_values(old, new))
-
-
 @given(values())
 def test_a_value_differs_in_nothing_from_itself(value):
     again = decode_value(encode_value(value, TYPES), TYPES)
@@ -143,11 +135,6 @@ def test_a_value_differs_in_nothing_from_itself(value):
 
 
 items = st.integers(0, 12) | st.builds(lambda n, v: {"id": n, "v": v}, st.integers(0, 8), st.integers(0, 3))
-
-
-@given(st.lists(items, max_size=14), st.lists(items, max_size=14))
-def test_lists_of_anything_become_each_other(old, new):
-    holds(old, new, diff_of_values(old, new))
 
 
 @given(st.permutations(list(range(9))), st.data())

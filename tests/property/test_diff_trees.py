@@ -14,7 +14,7 @@ from typing import Any
 import jsonpatch
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.property.test_diff import diff_of_values, same_json
+from tests.property.test_diff import same_json
 from tests.property.test_tree import ITEMS, SMALL
 from tests.values import identical
 
@@ -126,21 +126,6 @@ def at(value: Any, steps: Any) -> Any:
         else:
             value = (value.data if step.kind == "field" else value)[step.key]
     return value
-
-
-@given(edited_tables())
-def test_stored_or_at_hand_the_same_changes_are_found(pair):
-    old, new = pair
-    one = diff_of_roots(stored(old), stored(new))
-    other = diff_of_values(old, new)
-    assert bool(one) == bool(other)
-    # How items are paired may differ where they are read in other portions; what became of the values may not.
-    for diff in (one, other):
-        assert same_json(jsonpatch.apply_patch(json_form(old), diff.json_patch()), json_form(new))
-
-
-def told(change: Any) -> Any:
-    return json_form([change.op, change.path, change.old_path, change.plain("old"), change.plain("new")])
 
 
 @given(TABLES, st.data())

@@ -71,16 +71,6 @@ def test_de_morgan_holds_whatever_is_missing(one, other, state):
             assert held[0] == held[1], (left, right)
 
 
-@settings(deadline=None)
-@given(questions, lacking)
-def test_a_question_and_its_contrary_never_both_hold(question, state):
-    yes, no = (Expression(each).holds(state) for each in (question, f"not {question}"))
-
-    assert not (yes.holds and no.holds)
-    # Neither holds only where something was missing, and then a note says what.
-    assert yes.holds or no.holds or yes.notes
-
-
 numbers = st.one_of(
     st.integers(-3, 3),
     st.floats(),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from holdfast.cli.graph import ASCII, UNICODE, draw
+from holdfast.cli.graph import UNICODE, draw
 from holdfast.history.tree import Point, Row, arrange
 
 NAMES = ("main", "x", "y")
@@ -87,20 +87,6 @@ def test_lanes_never_collide_and_no_edge_begins_or_ends_in_the_air(lineage, fold
             passing = set(further)
 
 
-@given(lineages(), folds)
-def test_every_checkpoint_is_in_one_row_in_order_and_only_plain_ones_are_folded(lineage, fold):
-    points, first = lineage
-    rows = arrange(points, first, fold=fold)
-
-    shown = [each for row in rows for each in row.points]
-    assert sorted(shown) == list(range(len(points)))
-    newest = [row.points[0] for row in rows if row.points]
-    assert newest == sorted(newest)
-    for row in rows:
-        assert (row.kind == "folded") == (len(row.points) > 1)
-        assert row.kind != "folded" or all(points[each].plain for each in row.points)
-
-
 UP = set("│├┤┼╯╰┴")
 DOWN = set("│├┤┼╮╭┬")
 LEFT = set("─┤┼╮┬╯┴")
@@ -144,18 +130,3 @@ def test_the_drawing_can_be_read_back(lineage, fold):
         below = grid[y + 1][x]
         found = strokes_below(grid, y + 1, x, "down") if below == SIGN or below in UP else set()
         assert {order.index(each) for each, _ in found} == wanted[order.index(y)]
-
-
-@given(lineages(), folds)
-def test_ascii_is_ascii_and_the_same_drawing(lineage, fold):
-    points, first = lineage
-    rows = arrange(points, first, fold=fold)
-
-    plain = [text for text, _ in draw(rows, ASCII, lambda _: ASCII.plain)]
-    fine = [text for text, _ in draw(rows, UNICODE, lambda _: UNICODE.plain)]
-
-    strokes = str.maketrans(
-        UNICODE.lane + UNICODE.level + UNICODE.corners, ASCII.lane + ASCII.level + ASCII.corners
-    )
-    assert all(text.isascii() for text in plain)
-    assert [text.translate(strokes).replace(UNICODE.plain, ASCII.plain) for text in fine] == plain

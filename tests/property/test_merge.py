@@ -169,13 +169,6 @@ def told(conflicts: tuple[MergeConflict, ...]) -> Counter[Any]:
     return leaves([side for side in sides if side is not ABSENT])
 
 
-@given(values())
-def test_what_nobody_changed_stays(value):
-    result = merged(value, value, value)
-    assert identical(result.value, value)
-    assert not result.conflicts
-
-
 @given(values(), values())
 def test_where_one_side_changed_nothing_the_other_is_the_result(base, changed):
     for sides in ((changed, base), (base, changed), (changed, changed)):
@@ -193,17 +186,6 @@ def test_values_of_every_type_merge_or_conflict_and_can_always_be_decided(base, 
         decided = merged(base, ours, theirs, side)
         assert not decided.conflicts
         assert [each.conflict.path for each in decided.resolved] == [each.path for each in result.conflicts]
-
-
-@given(threes())
-def test_neither_side_is_lost(three):
-    base, ours, theirs = three
-    result = merged(base, ours, theirs)
-    known = leaves(result.value) + told(result.conflicts)
-    for side, name in ((ours, "o"), (theirs, "t")):
-        assert {leaf for leaf in leaves(side) if leaf[0] == name} <= known.keys()
-    # What both sides still have is still there.
-    assert leaves(ours).keys() & leaves(theirs).keys() <= known.keys()
 
 
 @given(deep_threes())
@@ -227,13 +209,6 @@ def test_nothing_is_there_twice_but_what_a_conflict_is_about(three):
     twice = {leaf for leaf, number in leaves(result.value).items() if number > 1}
     # An item that one side edited, and the other moved and edited so much that it counts as removed and as another.
     assert twice <= told(result.conflicts).keys()
-
-
-@given(threes())
-def test_what_both_removed_stays_away(three):
-    base, ours, theirs = three
-    gone = leaves(base).keys() - leaves(ours).keys() - leaves(theirs).keys()
-    assert not gone & leaves(merged(base, ours, theirs).value).keys()
 
 
 def at(value: Any, conflict: MergeConflict) -> Any:
@@ -345,14 +320,6 @@ def touching(draw, *, all_of_it):
     # Without the last one, the end of the list is a stretch too.
     cut = draw(st.integers(0, 1))
     return [row[: len(row) - cut] for row in (base, ours, theirs)]
-
-
-@given(touching(all_of_it=False))
-def test_where_they_changed_only_what_we_changed_deciding_for_ours_is_ours(three):
-    base, ours, theirs = three
-    assert merged(base, ours, theirs, "ours").value == ours
-    # The other way round: what we did is nowhere else.
-    assert merged(base, theirs, ours, "theirs").value == ours
 
 
 @given(touching(all_of_it=True))

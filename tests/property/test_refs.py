@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -54,23 +53,6 @@ def test_any_text_is_a_ref_a_range_or_an_error(text):
     for read in (parse, parse_range):
         with suppress(InvalidInputError):
             assert read(text).text == text
-
-
-def saved(texts):
-    clock = [ZERO]
-    store = holdfast.Store(MemoryBackend(), clock=lambda: clock[0])
-    session = store.session("s")
-    for text in texts:
-        session.save(text, tags=["good"])
-    clock[0] += SECOND
-    return store, session, clock
-
-
-@given(HOSTILE)
-def test_any_text_names_a_checkpoint_or_raises_an_error_of_ours(text):
-    _, session, _ = saved("ab")
-    with suppress(InvalidInputError, NotFoundError):
-        assert session.checkpoint(text).seq in (1, 2)
 
 
 BRANCHES = st.from_regex(r"[a-z0-9][a-z0-9/+_]{0,8}[a-z0-9]", fullmatch=True)
@@ -237,11 +219,3 @@ def test_a_range_is_the_difference_of_two_lines(steps, left, right):
     with history.backend.reader() as reader:
         found = resolve_range(reader, "s", "main", f"{start.id[:20]}..#{end.seq}", now=history.now)
         assert [row.seq for row in found] == expected
-
-
-def test_the_histories_of_these_tests_have_branches_clocks_that_go_back_and_gaps():
-    history = History([(0, 0, set()), (0, 5, {"x"}), (0, -3, set()), (1, 9, {"y"})])
-    assert sorted(history.heads) == ["main", "main-1"]
-    assert [row.seq for row in history.line(history.made[3].id)] == [4, 2, 1]
-    with pytest.raises(NotFoundError):
-        saved("a")[1].checkpoint("@{1 day ago}")

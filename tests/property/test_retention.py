@@ -213,48 +213,6 @@ def test_the_plan_is_what_the_words_say(world, keep):
 
 
 @given(worlds(), policies())
-def test_every_decision_has_reasons_of_its_own_kind(world, keep):
-    against = ("at most ", "older than ", "no rule keeps it")
-    for decision in planned(world, keep).decisions:
-        assert decision.reasons
-        assert len(set(decision.reasons)) == len(decision.reasons)
-        assert {reason.startswith(against) for reason in decision.reasons} == {not decision.kept}
-
-
-@given(worlds(), policies())
-def test_what_is_protected_never_goes(world, keep):
-    removed = planned(world, keep).removed
-    assert [each for each in world.rows if each.id in removed and is_protected(world, each)] == []
-
-
-@given(worlds(), policies())
-def test_caps_hold_for_what_is_not_protected(world, keep):
-    decided = planned(world, keep)
-    free = [each.row for each in decided.decisions if each.kept and not is_protected(world, each.row)]
-    for each in free:
-        if keep.max_age_days:
-            assert NOW - time(each) <= timedelta(days=keep.max_age_days)
-        if keep.at_most:
-            assert sum(other in free for other in group_of(world, each, keep)) <= keep.at_most
-
-
-@given(worlds(), policies(caps=False), policies(caps=False))
-def test_another_keep_rule_never_removes_more(world, keep, other):
-    both = keep.to_dict() | {k: v for k, v in other.to_dict().items() if v and not keep.to_dict()[k]}
-
-    assert planned(world, Keep(**both)).removed <= planned(world, keep).removed
-
-
-@given(worlds(), policies(), st.integers(1, 4))
-def test_a_lower_cap_never_keeps_more(world, keep, at_most):
-    # A policy of caps alone has no rules to go back to, so the cap is changed, never taken away.
-    loose = Keep(**(keep.to_dict() | {"at_most": at_most + 1}))
-    tight = Keep(**(keep.to_dict() | {"at_most": at_most}))
-
-    assert planned(world, loose).removed <= planned(world, tight).removed
-
-
-@given(worlds(), policies())
 def test_pruning_again_at_the_same_moment_removes_nothing_more(world, keep):
     first = planned(world, keep)
     rows = [each._replace(hidden=9) if each.id in first.removed else each for each in world.rows]

@@ -6,15 +6,11 @@ import asyncio
 from typing import Annotated, Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from langgraph.channels.delta import DeltaChannel
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
-from tests.integrations.langgraph.saver_data import FLOW, Counting, checkpoint, config
 from typing_extensions import TypedDict
 
-from holdfast import Store
 from holdfast.integrations.langgraph import HoldfastSaver
 
 CONFIG: Any = {"configurable": {"thread_id": "t"}}
@@ -80,42 +76,3 @@ def test_what_lies_before_the_last_snapshot_of_every_channel_goes():
         # The way back is unbroken.
         assert [each.parent_config for each in kept[:-1]] == [each.config for each in kept[1:]]
         assert kept[-1].parent_config is None
-
-
-def test_the_way_back_is_read_in_pages():
-    backend = Counting()
-    saver = HoldfastSaver(Store(backend))
-    graph = graph_on(saver)
-    for n in range(19):
-        graph.invoke({"often": [f"in {n}"]}, CONFIG)
-    backend.asked.clear()
-    found = saver.get_delta_channel_history(config=CONFIG, channels=["seldom", "often"])
-    # More than fifty checkpoints and their writes, a page of records and a page of states at a time.
-    assert len(found["seldom"]["writes"]) == 19
-    assert backend.asked["reader"] <= 12
-
-
-STEPS = st.tuples(
-    st.integers(0, 3), st.sets(st.sampled_from("ab")), st.lists(st.sampled_from("ab"), max_size=3)
-)
-
-
-@given(st.lists(STEPS, min_size=3, max_size=12))
-def test_the_history_of_channels_is_what_langgraphs_own_memory_says(steps):
-    memory = InMemorySaver()
-    with HoldfastSaver("memory:") as saver:
-        for n, (back, stored, written) in enumerate(steps):
-            # Mostly a chain; sometimes a branch from a little before.
-            parent = f"{n - 1 - back:02}" if n > back else None
-            values = {channel: f"{channel} at {n}" for channel in stored}
-            new = checkpoint(values, id=f"{n:02}", channel_versions=dict.fromkeys(values, n))
-            for each in (memory, saver):
-                each.put(config(checkpoint=parent), new, FLOW, new["channel_versions"])
-                for index, channel in enumerate(written):
-                    each.put_writes(
-                        config(checkpoint=f"{n:02}"), [(channel, index)], f"task {index % 2} {channel}"
-                    )
-        for n in range(len(steps)):
-            at = config(checkpoint=f"{n:02}")
-            expected = memory.get_delta_channel_history(config=at, channels=["a", "b", "c"])
-            assert saver.get_delta_channel_history(config=at, channels=["a", "b", "c"]) == expected

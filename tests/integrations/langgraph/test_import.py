@@ -102,34 +102,6 @@ def test_a_graph_goes_on_as_it_would_have(filled: Filled, store: holdfast.Store,
 
 
 @from_one_to_the_other
-def test_forks_become_branches_and_namespaces_have_their_own(filled: Filled, store: holdfast.Store) -> None:
-    import_langgraph(filled.place, store)
-
-    forked = store.session("forked")
-    assert {branch.name for branch in forked.branches()} == {"main", "main-1", "main-2", "main-3", "writes"}
-    saved = {each.id: each for each in store.find(session="forked")}
-    for each in filled.tuples["forked"]:
-        mine = next(row for row in saved.values() if row.key == f"/ {each.checkpoint['id']}")
-        parent = each.parent_config and each.parent_config["configurable"]["checkpoint_id"]
-        assert (mine.parent and saved[mine.parent].key) == (parent and f"/ {parent}")
-    assert (
-        sum(name.startswith("middle-") for name in (b.name for b in store.session("nested").branches())) == 2
-    )
-
-
-@pytest.mark.parametrize("filled", ["sqlite", "postgres"], indirect=True)
-def test_checkpoints_are_saved_in_the_order_of_their_ids(filled: Filled, tmp_path: Any) -> None:
-    with holdfast.open(tmp_path / "store.db") as store:
-        import_langgraph(filled.place, store, threads=["nested"])
-
-        keys = [row.key or "" for row in reversed(store.find(session="nested")) if row.branch != "writes"]
-        ids = [key.split(" ")[1] for key in keys]
-        assert ids == sorted(ids)
-        first = store.find(session="nested", key=keys[0])[0]
-        assert (first.message, first.trigger, first.step) == ("input: log", "auto:input", None)
-
-
-@from_one_to_the_other
 def test_a_second_import_writes_nothing(filled: Filled, store: holdfast.Store) -> None:
     import_langgraph(filled.place, store)
     count = store.stats().checkpoints

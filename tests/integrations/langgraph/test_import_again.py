@@ -106,18 +106,6 @@ def test_a_source_that_went_on_is_brought_up_to_date(source: Path, store: holdfa
     assert {each.name for each in store.session("chat").branches()} == {"main", "writes"}
 
 
-def test_a_thread_that_went_on_in_the_store_is_left_alone(source: Path, store: holdfast.Store) -> None:
-    fill("sqlite", source, ("chat",))
-    import_langgraph(source, store)
-    GRAPHS["chat"](HoldfastSaver(store)).invoke({"messages": [HumanMessage("here")]}, config("chat"))
-    count = store.stats().checkpoints
-
-    report = import_langgraph(source, store)
-
-    assert [each.status for each in report.threads] == ["ahead"]
-    assert store.stats().checkpoints == count
-
-
 def both_went_on(source: Path, store: holdfast.Store) -> None:
     for saver in (HoldfastSaver(store), SqliteSaver(sqlite3.connect(source, check_same_thread=False))):
         GRAPHS["chat"](saver).invoke({"messages": [HumanMessage("here")]}, config("chat"))
@@ -150,13 +138,3 @@ def test_a_thread_that_the_store_has_otherwise_is_an_error_and_nothing_of_it_is_
     assert [(row.id, row.key) for row in store.find(session="chat")] == before
     # The others can be imported all the same.
     assert import_langgraph(source, store, threads=["spread"]).checkpoints == 4
-
-
-def test_a_checkpoint_that_was_deleted_here_is_not_brought_back(source: Path, store: holdfast.Store) -> None:
-    fill("sqlite", source, ("chat",))
-    import_langgraph(source, store)
-    session = store.session("chat")
-    session.delete("@")
-
-    with pytest.raises(holdfast.ConflictError, match="or was deleted"):
-        import_langgraph(source, store)

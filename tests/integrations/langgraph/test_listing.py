@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 from typing import Any
 
@@ -57,10 +56,6 @@ def saver(messages):
         yield saver
 
 
-def lists(found: Any) -> list[list[Any]]:
-    return [each.checkpoint["channel_values"]["messages"] for each in found]
-
-
 def whole(message: Any) -> tuple[Any, ...]:
     """All that there is to an object."""
     return (
@@ -101,36 +96,3 @@ def test_no_two_checkpoints_of_a_listing_share_anything_that_can_change(saver):
     found = [changeable(each.checkpoint) for each in saver.list(config())]
     assert len(found) == STEPS
     assert len(set(itertools.chain(*found))) == sum(map(len, found)) > STEPS * 400 * 3
-
-
-CHANGES: list[Any] = [
-    lambda each: setattr(each, "content", "changed"),
-    lambda each: setattr(each, "name", "changed"),
-    lambda each: each.additional_kwargs.update(changed=1),
-    lambda each: each.response_metadata.update(changed=1),
-    lambda each: each.__pydantic_fields_set__.add("changed"),
-    lambda each: each.__pydantic_extra__.update(changed=1),
-    lambda each: each.__dict__.update(changed=1),
-    lambda each: each.tool_calls[0]["args"]["deep"][0]["x"].append("changed"),
-    lambda each: each.tool_calls.clear(),
-    lambda each: each.invalid_tool_calls.append({"changed": 1}),
-    lambda each: each.additional_kwargs["raw"]["logits"].append("changed"),
-    lambda each: each.usage_metadata.update(total_tokens=-1),
-    lambda each: each.usage_metadata["input_token_details"].update(changed=1),
-    lambda each: each.content[0].update(text="changed"),
-    lambda each: each.content.append("changed"),
-    lambda each: each.mood["level"].append("changed"),
-    lambda each: each.artifact["rows"][0].append("changed"),
-    lambda each: each.metadata["at"].append("changed"),
-]
-
-
-def test_the_async_listing_gives_the_same(saver):
-    async def listed() -> list[Any]:
-        return [each async for each in saver.alist(config())]
-
-    found = asyncio.run(listed())
-    assert found == list(saver.list(config()))
-    assert len(set(itertools.chain(*map(changeable, lists(found))))) == sum(
-        len(changeable(each)) for each in lists(found)
-    )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from tests.integrations.langgraph import schema_samples, value_samples
+from tests.integrations.langgraph import value_samples
 from tests.integrations.langgraph.saver_data import config, put
 from typing_extensions import TypedDict
 
@@ -111,20 +111,6 @@ def test_a_class_that_was_put_is_found_under_its_bare_name(place):
             Plan("b"),
             Plan("a"),
         ]
-
-
-def test_a_name_of_the_program_s_own_is_not_taken_for_a_class_of_langchain(place):
-    @dataclass
-    class Document:
-        page_content: str
-
-    with HoldfastSaver(place) as saver:
-        saver.store.register(Document)
-        put(saver, values={"plan": Document("x")})
-    with HoldfastSaver(place, types=[schema_samples.State]) as saver, pytest.warns(HoldfastWarning):
-        found = latest(saver)["plan"]
-
-    assert found == Opaque("Document", 1, {"page_content": "x"})
 
 
 def moved() -> Any:

@@ -12,7 +12,6 @@ from langgraph.types import Send
 from tests.integrations.langgraph.saver_data import FLOW, config, put
 from typing_extensions import TypedDict
 
-import holdfast
 from holdfast import InvalidInputError
 from holdfast.integrations.langgraph import HoldfastSaver
 
@@ -71,11 +70,3 @@ def test_a_value_of_a_checkpoint_is_named_by_its_channel(saver):
         "path": "state['channel_values']['messages'][1].artifact['f']",
         "channel": "messages",
     }
-
-
-def test_a_store_that_was_given_is_left_open():
-    with holdfast.open("memory://") as store:
-        saver = HoldfastSaver(store)
-        saver.close()
-        put(saver, values={"a": 1})
-        assert [each.id for each in store.sessions()] == ["t"]

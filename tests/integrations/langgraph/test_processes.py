@@ -9,7 +9,6 @@ import random
 import signal
 import time
 from collections import Counter, defaultdict
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Annotated, Any
 
@@ -118,49 +117,6 @@ def test_two_processes_on_one_thread_lose_no_update(place):
 
 class Work(TypedDict):
     done: Annotated[list[str], operator.add]
-
-
-def fan_out(saver, name):
-    """Two tasks at once, and one after them."""
-    graph = StateGraph(Work)
-    for node in "abc":
-        graph.add_node(node, lambda state, node=node: {"done": [f"{name}{node}"]})
-    for start, end in ((START, "a"), (START, "b"), ("a", "c"), ("b", "c")):
-        graph.add_edge(start, end)
-    return graph.compile(checkpointer=saver)
-
-
-def invoke_twice(place, name, say):
-    with open_saver(place) as saver:
-        graph = fan_out(saver, name)
-        for _ in range(2):
-            graph.invoke({"done": []}, CONFIG)
-
-
-def in_threads(*works):
-    with ThreadPoolExecutor(len(works)) as pool:
-        for each in [pool.submit(work, lambda line: None) for work in works]:
-            each.result()
-
-
-@pytest.mark.parametrize("savers", [2, 4])
-@pytest.mark.parametrize("at_once", [in_threads, in_processes])
-def test_savers_that_begin_one_thread_at_once_keep_everything(place, at_once, savers):
-    names = [f"saver {n} " for n in range(savers)]
-    open_saver(place).close()
-    at_once(*(partial(invoke_twice, place, name) for name in names))
-    with open_saver(place) as saver:
-        found = list(saver.list(CONFIG))
-        # An input, a step of two tasks, a step of one, and the end.
-        assert len(found) == savers * 2 * 4
-        written = Counter(
-            value[0]
-            for each in found
-            for _, channel, value in each.pending_writes
-            if channel == "done" and value
-        )
-        assert written == {f"{name}{node}": 2 for name in names for node in "abc"}
-        assert saver.store.verify().ok
 
 
 def counting_graph(saver, say):

@@ -10,7 +10,7 @@ from langgraph.graph import START, StateGraph
 from langgraph.types import Command, interrupt
 from tests.integrations.langgraph.saver_data import config, id_of, ids, put
 
-from holdfast import Keep, NotFoundError
+from holdfast import Keep
 from holdfast.integrations.langgraph import HoldfastSaver
 
 THREAD: Any = {"configurable": {"thread_id": "t"}}
@@ -96,36 +96,3 @@ def test_all_writes_may_go_and_come_back_with_undo(saver):
     session.prune(Keep(last=1), only=True)
     saver.put_writes(second, [("a", 2)], "two")
     assert len(saver.get_tuple(second).pending_writes) == 1
-
-
-def test_a_pinned_write_keeps_its_checkpoint(saver):
-    first = put(saver, values={"a": 0})
-    saver.put_writes(first, [("a", 1)], "one")
-    put(saver, put(saver, first, values={"a": 1}), values={"a": 2})
-    session = saver.store.session("t")
-    session.pin(session.keyed("/", "0")[1])
-    report = session.prune(Keep(last=1), only=True)
-    assert [each.reasons for each in report.decisions if each.checkpoint.seq == 1] == [("a part: pinned",)]
-    assert len(saver.get_tuple(first).pending_writes) == 1
-
-
-def test_prune_keeps_what_is_pinned_with_its_writes(saver):
-    first = put(saver, values={"a": 0})
-    saver.put_writes(first, [("a", 1)], "one")
-    second = put(saver, first, values={"a": 1})
-    saver.put_writes(second, [("a", 1)], "one")
-    third = put(saver, second, values={"a": 2})
-    session = saver.store.session("t")
-    session.pin(session.keyed("/", "0", limit=1)[0])
-    saver.prune(["t"])
-    assert ids(saver.list(config())) == [id_of(third), id_of(first)]
-    assert len(saver.get_tuple(first).pending_writes) == 1
-    assert session.checkpoint(session.keyed("/", "0", limit=1)[0]).pinned
-    saver.prune(["t"], strategy="delete")
-    assert list(saver.list(config())) == []
-
-
-def test_a_thread_that_is_not_there_is_called_a_thread(saver):
-    with pytest.raises(NotFoundError, match="there is no thread 'nope'") as missing:
-        saver.copy_thread("nope", "copy")
-    assert missing.value.code == "session-missing"

@@ -60,11 +60,6 @@ def test_a_thread_id_that_cannot_be_a_session_is_refused_in_langgraphs_words(sav
             call()
 
 
-def test_writes_need_a_checkpoint(saver):
-    with pytest.raises(InvalidInputError, match="no checkpoint"):
-        saver.put_writes(config(), [("a", 1)], "task")
-
-
 def test_unknown_strategies_and_single_ids_are_refused(saver):
     with pytest.raises(InvalidInputError, match="keep_all") as caught:
         saver.prune(["t"], strategy="keep_all")
@@ -82,15 +77,6 @@ def test_what_cannot_be_kept_is_refused_with_its_path_and_nothing_is_written(sav
         saver.put_writes(config(checkpoint="c"), [("a", threading.Lock())], "task")
     assert caught.value.details["path"] == "state['writes'][0][2]"
     assert saver.store.sessions() == []
-
-
-def test_a_config_without_a_namespace_means_the_root(saver):
-    made = saver.put({"configurable": {"thread_id": "t"}}, checkpoint({"a": 1}), FLOW, {})
-    assert made == config(checkpoint=id_of(made))
-    saver.put_writes({"configurable": {"thread_id": "t", "checkpoint_id": id_of(made)}}, [("a", 2)], "task")
-    found = saver.get_tuple({"configurable": {"thread_id": "t"}})
-    assert found.config == made
-    assert found.pending_writes == [("task", "a", 2)]
 
 
 @pytest.mark.parametrize("thread", ["../../etc/passwd", "'; DROP TABLE checkpoints; --", "日本", "a b"])
@@ -140,22 +126,6 @@ def test_a_store_that_was_given_stays_open(tmp_path):
         saver.get_tuple(config())
 
 
-def test_versions_count_up_and_texts_stay_texts(saver):
-    assert saver.get_next_version(None, None) == 1
-    assert saver.get_next_version(41, None) == 42
-    old = "00000000000000000000000000000003.0.1234567890123456"
-    following = saver.get_next_version(old, None)
-    assert following > old
-    assert saver.get_next_version(following, None) > following
-    with pytest.raises(InvalidInputError, match="version"):
-        saver.get_next_version("abc", None)
-
-
-def test_an_allow_list_is_taken_by_the_saver_itself(saver):
-    assert saver.with_allowlist({("langchain_core.messages.human", "HumanMessage")}) is saver
-    assert saver.with_allowlist(set()) is saver
-
-
 def run_python(code):
     return subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
@@ -177,17 +147,3 @@ except Exception as error:
     print(type(error).__name__, error.code, error.hint)
 """
     assert run_python(code) == "UnsupportedError not-supported pip install 'holdfast[langgraph]'"
-
-
-def test_ids_may_be_uuids_and_the_id_of_a_task_may_be_empty(saver):
-    first, second = sorted((uuid6(), uuid6()), key=str)
-    at = saver.put(config(), checkpoint({"a": 1}, id=first), FLOW, {})
-    assert id_of(at) == str(first)
-    made = saver.put(config(checkpoint=first), checkpoint({"a": 2}, id=second), FLOW, {})
-    saver.put_writes(config(checkpoint=second), [("a", 3)], "")
-    found = saver.get_tuple(config(checkpoint=second))
-    assert found.checkpoint["id"] == str(second)
-    assert found.pending_writes == [("", "a", 3)]
-    assert id_of(found.parent_config) == str(first)
-    assert ids(saver.list(config(), before=config(checkpoint=second))) == [str(first)]
-    assert saver.get_tuple(made).checkpoint["channel_values"] == {"a": 2}

@@ -136,25 +136,3 @@ def test_a_state_that_changed_meanwhile_and_has_to_be_sent_again_is_not_saved(tm
     assert conflict.code is ErrorCode.CHUNKS_GONE
     assert "put it again" in conflict.hint
     assert found == []
-
-
-@pytest.mark.parametrize("at_once", [200, 120])
-def test_the_writes_of_many_tasks_at_once_are_all_kept(tmp_path, at_once):
-    async def script(saver: HoldfastSaver) -> Any:
-        made = await saver.aput(config(), checkpoint({"a": 1}), FLOW, {})
-        # With fewer at once than there are, each is encoded after another one was saved, and waits for all the rest.
-        slots = asyncio.Semaphore(at_once)
-
-        async def write(n: int) -> None:
-            async with slots:
-                await saver.aput_writes(made, [("n", n)], f"task-{n}")
-
-        await asyncio.gather(*map(write, range(400)))
-        return await saver.aget_tuple(config())
-
-    with HoldfastSaver.open(tmp_path / "store.db", durability="process") as saver:
-        found = asyncio.run(script(saver))
-        assert {task: value for task, _, value in found.pending_writes} == {
-            f"task-{n}": n for n in range(400)
-        }
-        assert saver.store.verify().ok

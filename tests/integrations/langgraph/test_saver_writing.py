@@ -8,19 +8,15 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from langgraph.checkpoint.serde.types import RESUME
 from tests.integrations.langgraph.saver_data import (
     FLOW,
     branches,
     checkpoint,
     config,
     id_of,
-    ids,
-    parent_of,
     put,
 )
 
-from holdfast import ConflictError, ErrorCode
 from holdfast.integrations.langgraph import HoldfastSaver
 
 
@@ -40,18 +36,6 @@ def test_a_put_once_more_changes_nothing_and_its_child_follows_it(saver):
     assert [each.key.rpartition(" ")[2] for each in log] == [id_of(third), id_of(second), id_of(first)]
 
 
-def test_an_id_names_one_checkpoint_for_good(saver):
-    made = put(saver, values={"a": 1})
-    for again, metadata in [
-        (checkpoint({"a": 2}, id=id_of(made)), FLOW),
-        (checkpoint({"a": 1}, id=id_of(made)), {**FLOW, "step": 2}),
-    ]:
-        with pytest.raises(ConflictError) as caught:
-            saver.put(config(), again, metadata, {})
-        assert caught.value.code is ErrorCode.KEY_TAKEN
-    assert saver.get_tuple(config()).checkpoint["channel_values"] == {"a": 1}
-
-
 def test_two_children_of_one_checkpoint_are_on_two_branches_and_each_is_continued(tmp_path):
     with HoldfastSaver(tmp_path / "store.db") as saver:
         root = put(saver)
@@ -68,36 +52,6 @@ def test_two_children_of_one_checkpoint_are_on_two_branches_and_each_is_continue
         # From the middle: a third one.
         put(saver, root, values={"a": "third"})
         assert {each.name for each in branches(saver)} == {"main", "main-1", "main-2"}
-
-
-def lineage(saver, branch="main"):
-    return [each.key.rpartition(" ")[2] for each in saver.store.session("t", branch=branch).log()]
-
-
-def test_of_answers_to_one_question_the_last_one_counts(saver):
-    made = put(saver)
-    for answer in ("first", "second", "first", "first", "third", "first"):
-        saver.put_writes(made, [(RESUME, answer)], "task")
-        assert saver.get_tuple(made).pending_writes == [("task", RESUME, answer)]
-    # The same one once more says nothing new.
-    assert len(saver.store.session("t", branch="writes").log()) == 5
-
-
-def test_a_checkpoint_whose_parent_is_not_stored_begins_a_line(saver):
-    put(saver)
-    made = saver.put(config(checkpoint="never stored"), checkpoint(), FLOW, {})
-    assert parent_of(saver, made) == "never stored"
-    assert len(branches(saver)) == 2
-
-
-def test_a_thread_that_somebody_else_deleted_can_be_put_to(saver):
-    first = put(saver)
-    saver.put_writes(first, [("a", 1)], "task")
-    HoldfastSaver(saver.store).delete_thread("t")
-    second = put(saver, first)
-    saver.put_writes(second, [("a", 1)], "task")
-    assert ids(saver.list(config())) == [id_of(second)]
-    assert len(saver.get_tuple(config()).pending_writes) == 1
 
 
 def test_threads_that_put_at_once_lose_nothing(tmp_path):
@@ -147,18 +101,3 @@ def test_what_is_put_is_the_state_at_the_call():
     late, early = asyncio.run(script())
     assert early.checkpoint["channel_values"] == {"log": ["before"]}
     assert late.pending_writes == [("task", "log", ["before"])]
-
-
-def test_one_saver_serves_sync_and_async_calls(tmp_path):
-    async def turns(saver, at):
-        for n in range(20):
-            at = await saver.aput(at, checkpoint({"n": n}), FLOW, {})
-            at = saver.put(at, checkpoint({"n": n}), FLOW, {})
-        return [each async for each in saver.alist(config(), limit=30)]
-
-    with HoldfastSaver.open(tmp_path / "store.db", durability="process") as saver:
-        first = asyncio.run(turns(saver, config()))
-        assert len(first) == 30
-        asyncio.run(turns(saver, first[0].config))
-        assert len(list(saver.list(config()))) == 80
-        assert len(branches(saver)) == 1

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import warnings
 from typing import Any, Optional
 
@@ -89,46 +86,3 @@ def test_a_type_of_any_form_may_be_given(place, given):
 def test_what_is_no_type_at_all_is_refused(given):
     with pytest.raises(holdfast.InvalidInputError, match="only a class"):
         HoldfastSaver("memory://", types=[given])
-
-
-PROGRAM = """
-import sys, warnings
-warnings.simplefilter("error", __import__("holdfast").HoldfastWarning)
-from langgraph.graph import START, StateGraph
-from holdfast.integrations.langgraph import HoldfastSaver
-from tests.integrations.langgraph import schema_samples as samples
-
-graph = StateGraph(samples.Run)
-graph.add_node("n", lambda state: {"docs": [samples.Doc("a", samples.Source("u"))]})
-graph.add_edge(START, "n")
-thread = {"configurable": {"thread_id": "t"}}
-types = [samples.Run] if sys.argv[2] == "given" else []
-with HoldfastSaver(sys.argv[1], types=types) as saver:
-    compiled = graph.compile(checkpointer=saver)
-    if sys.argv[3] == "run":
-        compiled.invoke({"shade": samples.Shade.DARK}, thread)
-    found = compiled.get_state(thread).values
-    assert found["docs"] == [samples.Doc("a", samples.Source("u"))], found
-    assert found["shade"] is samples.Shade.DARK
-"""
-
-
-@pytest.mark.parametrize("way", ["given", "strict", "nothing"])
-def test_a_graph_that_is_started_again_reads_its_state(place, way):
-    strict = {"LANGGRAPH_STRICT_MSGPACK": "true"} if way == "strict" else {}
-
-    def run(what: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-c", PROGRAM, str(place), way, what],
-            env={**os.environ, **strict},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
-    assert run("run").returncode == 0
-    again = run("read")
-    if way == "nothing":
-        assert "nothing allows the class" in again.stderr
-    else:
-        assert again.returncode == 0, again.stderr

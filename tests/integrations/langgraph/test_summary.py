@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import pytest
-from click.testing import CliRunner
 from langchain_core.messages import AIMessage, HumanMessage
-from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, TASKS
+from langgraph.checkpoint.serde.types import ERROR, TASKS
 from langgraph.graph import START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.types import Command, Send, interrupt
 from tests.integrations.langgraph.saver_data import FLOW, checkpoint
 from typing_extensions import TypedDict
 
-from holdfast.cli import cli
 from holdfast.integrations.langgraph import HoldfastSaver
 from holdfast.integrations.langgraph.rows import folded
 
@@ -114,37 +112,6 @@ def test_a_graph_that_ended_is_completed_and_one_that_waits_is_paused():
         with pytest.raises(ValueError, match="kaput"):
             failing.invoke(Command(goto="boom"), {"configurable": {"thread_id": "u"}})
         assert listed(saver, "u")[0][0] == "failed"
-
-
-def test_writes_that_were_stored_before_their_checkpoint_show_in_its_row():
-    with HoldfastSaver("memory:") as saver:
-        first = saver.put(THREAD, checkpoint(id="1"), FLOW, {})
-        at: Any = {"configurable": {**first["configurable"], "checkpoint_id": "2"}}
-        saver.put_writes(at, [(INTERRUPT, "right?")], "task", "~__pregel_pull, review")
-        saver.put(first, checkpoint({"branch:to:review": None}, id="2"), FLOW, {})
-        shown = [(each.status, each.message) for each in folded(saver.store.find(session="t"))]
-    assert [status for status, _ in shown] == ["paused", "completed"]
-    assert shown[0][1].endswith("; review: interrupt")
-
-
-def test_a_list_has_a_row_for_each_step_and_a_diff_begins_with_the_values(tmp_path):
-    with HoldfastSaver(tmp_path / "store.db") as saver:
-        graph(saver).invoke({"messages": [HumanMessage("hi")]}, THREAD)
-
-    def run(*words: str) -> list[list[str]]:
-        more = ("--store", str(tmp_path / "store.db"), "--session", "t")
-        done = CliRunner().invoke(cli, [*words, *more], catch_exceptions=False)
-        assert done.exit_code == 0, done.output
-        return [line.split("\t") for line in done.stdout.splitlines()]
-
-    assert len(run("list")) == 3
-    assert len(run("list", "--all")) == 6
-    assert [path for _, path, *_ in run("diff", "@~1", "@")] == [
-        "channel_values.messages[1]",
-        "channel_values.plan",
-    ]
-    everything = [path for _, path, *_ in run("diff", "@~1", "@", "--internals")]
-    assert {"channel_values.plan", "channel_versions.plan", "ts"} <= set(everything)
 
 
 @pytest.mark.parametrize("version", [1, 3, 4])

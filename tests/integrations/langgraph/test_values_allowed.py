@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import HumanMessage
 from tests.integrations.langgraph import value_samples as samples
 
 import holdfast
@@ -107,22 +106,6 @@ def test_a_class_that_the_program_names_comes_back(place, value, way):
 
     assert type(loaded) is cls
     assert loaded == value
-
-
-def test_a_class_that_was_given_a_version_since_is_upgraded(place):
-    save(place, samples.Plan("win"))
-    with holdfast.open(place) as store:
-        store.register(samples.Plan, version=2, upgrade=lambda data, _: {**data, "goal": data["goal"] + "!"})
-        prepare(store)
-        assert load(store) == samples.Plan("win!")
-
-
-def test_a_class_of_no_kind_that_can_be_kept_is_refused_when_it_is_named():
-    class Odd:
-        pass
-
-    with holdfast.open("memory://") as store, pytest.raises(holdfast.InvalidInputError, match="Odd"):
-        prepare(store, types=[Odd])
 
 
 def test_a_module_that_the_program_names_is_imported_when_it_is_needed(place, tmp_path, monkeypatch):
@@ -225,13 +208,3 @@ def test_bytes_that_are_no_object_of_a_known_class_are_an_error(place, name, dat
             store.session("s").load()
 
     assert refused.value.hint
-
-
-def test_a_field_that_another_version_of_langchain_has_becomes_an_extra_one():
-    newer = holdfast.Opaque("langchain.HumanMessage", 1, {"content": "x", "mood": "good"})
-    with holdfast.open("memory://") as store:
-        store.session("s").save(newer)
-        prepare(store)
-        loaded = store.session("s").load()
-
-    assert loaded == HumanMessage("x", mood="good")

@@ -13,27 +13,6 @@ from holdfast.backends.postgres import PostgresBackend
 from holdfast.backends.postgres.create import VERSION
 from holdfast.errors import ErrorCode, HoldfastError
 
-# Everything about a schema that could have been written differently: columns, defaults, storage, indexes, functions.
-# As text: what comes after would be cut to the 63 bytes of a name.
-_CATALOG = """
-SELECT 'column', c.relname::text, a.attname::text, format_type(a.atttypid, a.atttypmod), a.attnotnull::text,
-    a.attstorage::text, coalesce(pg_get_expr(d.adbin, d.adrelid), '') || ' ' || a.attcollation::regcollation::text
-FROM pg_attribute AS a JOIN pg_class AS c ON c.oid = a.attrelid
-LEFT JOIN pg_attrdef AS d ON d.adrelid = c.oid AND d.adnum = a.attnum
-WHERE c.relnamespace = current_schema()::regnamespace AND a.attnum > 0 AND c.relkind = 'r'
-UNION ALL
-SELECT 'relation', relname, relkind::text, coalesce(array_to_string(reloptions, ','), ''), '', '', ''
-FROM pg_class WHERE relnamespace = current_schema()::regnamespace
-UNION ALL
-SELECT 'index', indexname, indexdef, '', '', '', '' FROM pg_indexes WHERE schemaname = current_schema()
-UNION ALL
-SELECT 'function', proname, pg_get_functiondef(oid), '', '', '', ''
-FROM pg_proc WHERE pronamespace = current_schema()::regnamespace
-UNION ALL
-SELECT 'counter', name, value::text, '', '', '', '' FROM counters
-ORDER BY 1, 2, 3, 4, 5, 6, 7
-"""
-
 
 def opened(url, *, create=True):
     return PostgresBackend.open(url, durability="power", create=create, timeout=5.0)
@@ -51,13 +30,6 @@ def set_version(url, version):
         connection.execute(
             "UPDATE holdfast.header SET value = %s, seal = %s WHERE key = 'schema'", [value, seal]
         )
-
-
-def described(url, schema):
-    with psycopg.connect(url, options=f"-c search_path={schema}") as connection:
-        text = [tuple(part.replace(f"{schema}.", "") for part in row) for row in connection.execute(_CATALOG)]
-    assert len(text) > 80
-    return text
 
 
 def test_nothing_is_made_where_nothing_is_asked_for(postgres_url):
@@ -110,15 +82,6 @@ def test_a_store_without_its_header_is_damaged_and_still_a_store(postgres_url):
     with psycopg.connect(postgres_url) as connection:
         connection.execute("DELETE FROM holdfast.header")
     assert refusal(postgres_url).code is ErrorCode.STORE_DAMAGED
-
-
-def test_a_store_lives_beside_the_tables_of_an_application(postgres_url):
-    with psycopg.connect(postgres_url) as connection:
-        connection.execute("CREATE TABLE sessions (mine text); INSERT INTO sessions VALUES ('hers')")
-    with holdfast.open(postgres_url) as store:
-        store.session("s").save({"a": 1})
-    with psycopg.connect(postgres_url) as connection:
-        assert connection.execute("SELECT * FROM public.sessions").fetchall() == [("hers",)]
 
 
 def test_two_stores_in_one_database_share_nothing(postgres_url):

@@ -51,21 +51,6 @@ def filled(pool: Pool, count: int) -> list[int]:
         return [ask(stack.enter_context(pool.connection())) for _ in range(count)]
 
 
-def test_an_open_transaction_does_not_reach_the_next_user(pool):
-    with pytest.raises(ZeroDivisionError), pool.connection() as connection:  # noqa: PT012
-        first = ask(connection)
-        connection.execute("BEGIN")
-        connection.execute("CREATE TABLE t ()")
-        raise ZeroDivisionError
-    with pytest.raises(psycopg.Error), pool.connection() as connection:  # noqa: PT012
-        connection.execute("BEGIN")
-        connection.execute("SELECT nothing")
-    with pool.connection() as connection:
-        assert ask(connection) == first
-        assert connection.execute("SELECT to_regclass('t')").fetchall() == [(None,)]
-        assert connection.pgconn.transaction_status == psycopg.pq.TransactionStatus.IDLE
-
-
 @pytest.mark.parametrize("how", ["kill", "stop"])
 def test_after_a_restart_nobody_meets_a_connection_of_before(open_pool, mortal, how):
     pool = open_pool(mortal.url())
@@ -134,22 +119,3 @@ def run(program: str, url: str, timeout: float = 60.0) -> subprocess.CompletedPr
         cwd=ROOT,
         timeout=300,  # a hang is what this is about
     )
-
-
-@pytest.mark.parametrize(
-    "program",
-    [
-        "use()",
-        "use(); pool.close()",
-        "use(); del pool",
-        "taken = pool.connection(); taken.__enter__()",
-        # A child that ends in order, with all that Python does then.
-        "use()\nif (pid := os.fork()) == 0:\n    sys.exit(0)\nassert os.waitpid(pid, 0)[1] == 0\nuse()",
-        "use()\nif (pid := os.fork()) == 0:\n    use(); sys.exit(0)\nassert os.waitpid(pid, 0)[1] == 0\nuse()",
-        "threading.Thread(target=lambda: [use() for _ in iter(int, 1)], daemon=True).start(); use()",
-    ],
-    ids=["open", "closed", "forgotten", "in use", "idle child", "busy child", "daemon thread"],
-)
-def test_a_process_ends_quietly(program, postgres_url):
-    done = run(program, postgres_url)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

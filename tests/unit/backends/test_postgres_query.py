@@ -113,23 +113,6 @@ EVERYWHERE = [
     Query(session="s3", by_key=True, key_from="k2", oldest_first=True),
 ]
 """Questions that most of a store fits: a page is a page."""
-
-ONE = [
-    (Query(session="s6", seq=5), 1),
-    (Query(session="s6", step=5), 1),
-    (Query(session="s6", key="k5"), 1),
-    (Query(session="s6", by_key=True, key_from="k5", key_below="k50"), 1),
-    (Query(session="s6", key_from="k5", key_below="k50"), 1),
-    (Query(agent="agent 6", by_key=True, key_from="k5", key_below="k50"), 1),
-    (Query(session="s6", by_key=True, key_from="l"), 0),
-    (Query(session="s6", key_from="l"), 0),
-    (Query(session="s6", key_below="k"), 0),
-    (Query(tag="once"), 1),
-    (Query(id_prefix="ef2d127de37b942baad06145e54b0c619a1f22327b2ebbcfbec78f5564afe39d"), 1),
-    (Query(session="s6", id_prefix="ef2d127de37b942baad06145e54b0c"), 1),
-    (Query(session="nobody"), 0),
-    (Query(agent="nobody"), 0),
-]
 """Questions that one checkpoint fits, or none: found, not searched for."""
 
 
@@ -150,45 +133,6 @@ def test_a_page_costs_no_more_in_a_large_store(
     many, same_rows = pages_read(large, query, generic=generic)
     assert rows == same_rows == PAGE
     assert many <= 3 * max(few, PAGE)
-
-
-@pytest.mark.parametrize("generic", [False, True], ids=["known values", "any values"])
-@pytest.mark.parametrize(("query", "count"), ONE, ids=names)
-@pytest.mark.parametrize("limit", [None, PAGE], ids=["no limit", "limit"])
-def test_one_checkpoint_is_found_without_reading_the_others(
-    both: tuple[Grown, Grown], query: Query, count: int, generic: bool, limit: int | None
-) -> None:
-    _, large = both
-    pages, rows = pages_read(large, query._replace(limit=limit), generic=generic)
-    assert rows == count
-    # All checkpoints lie on more than two thousand pages; ten sessions with an index of three levels are fifty.
-    assert pages <= 100
-
-
-@pytest.mark.parametrize("query", [Query(), Query(session="s3"), Query(tag="often")], ids=names)
-def test_a_page_from_the_middle_costs_no_more_than_the_first(both: tuple[Grown, Grown], query: Query) -> None:
-    _, large = both
-    query = query._replace(limit=PAGE)
-    first, _ = pages_read(large, query, generic=False)
-    middle = query._replace(before_position=50_000)
-    if query.session is not None:
-        middle = query._replace(before_seq=50_000)
-    pages, rows = pages_read(large, middle, generic=False)
-    assert rows == PAGE
-    assert pages <= 3 * max(first, PAGE)
-
-
-@pytest.mark.parametrize("both", ["statistics"], indirect=True)
-def test_with_statistics_a_time_reads_what_is_in_it(both: tuple[Grown, Grown]) -> None:
-    """Which of two indexes is shorter depends on the time that is given: nothing but statistics can know."""
-    small, large = both
-    all_of_it = Query(since=1, limit=PAGE)
-    assert (
-        pages_read(large, all_of_it, generic=False)[0] <= 3 * pages_read(small, all_of_it, generic=False)[0]
-    )
-    for nothing in (Query(until=0), Query(until=0, limit=PAGE), Query(agent="agent 3", since=10**9)):
-        pages, found = pages_read(large, nothing, generic=False)
-        assert (pages <= 100, found) == (True, 0)
 
 
 TEXT = st.text(min_size=1) | st.sampled_from(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -15,8 +14,16 @@ psycopg = pytest.importorskip("psycopg")
 
 from holdfast.backends.postgres import PostgresBackend  # noqa: E402
 from holdfast.errors import BackendError, ErrorCode, IntegrityError  # noqa: E402
-from holdfast.storage.records import BranchRow, Chunk, Query  # noqa: E402
+from holdfast.storage.records import Chunk, Query  # noqa: E402
 from holdfast.testing.rows import batch, checkpoint_id, chunk, row, save  # noqa: E402
+
+
+def until_nobody_is_at_work(run: Run) -> None:
+    """Wait until all other sessions of the database are in no transaction: the end of a view is not waited for."""
+    active = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state <> 'idle'"
+    until = time.monotonic() + 30
+    while run(active) != [(1,)]:
+        assert time.monotonic() < until
 
 
 @pytest.fixture
@@ -49,14 +56,6 @@ def end_others(run: Run) -> None:
     )
 
 
-def until_nobody_is_at_work(run: Run) -> None:
-    """Wait until all other sessions of the database are in no transaction: the end of a view is not waited for."""
-    active = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state <> 'idle'"
-    until = time.monotonic() + 30
-    while run(active) != [(1,)]:
-        assert time.monotonic() < until
-
-
 @contextmanager
 def idle_connections(backend: PostgresBackend) -> Iterator[list[Any]]:
     """All connections of a backend, which nobody else uses meanwhile."""
@@ -83,19 +82,6 @@ def messages(backend: PostgresBackend) -> Iterator[list[str]]:
         seen += [line.rstrip().split("\t")[3] for line in file if line.startswith("20")]
 
 
-@contextmanager
-def trips(backend: PostgresBackend) -> Iterator[list[str]]:
-    """What is sent to the server, one entry for each time that an answer is waited for."""
-    waited: list[str] = []
-    with messages(backend) as seen:
-        yield waited
-    is_waiting = False
-    for kind in seen:
-        if kind in ("Query", "Sync") and not is_waiting:
-            waited.append(kind)
-        is_waiting = kind != "ReadyForQuery" and (is_waiting or kind in ("Query", "Sync"))
-
-
 def versions(count: int) -> list[Chunk]:
     """Chunks of which each is the next version of the one before."""
     made: list[Chunk] = []
@@ -113,14 +99,6 @@ def test_a_chunk_that_stands_on_one_that_is_gone_is_damaged(store: PostgresBacke
     with store.reader() as reader, pytest.raises(IntegrityError) as caught:
         reader.chunks([pieces[2].hash])[pieces[2].hash]
     assert caught.value.code is ErrorCode.CHUNK_DAMAGED
-
-
-def test_a_chunk_that_stands_on_itself_is_damaged(store: PostgresBackend, run: Run) -> None:
-    piece = versions(1)[0]
-    store.commit(batch(row("a", root=piece.hash), chunks=(piece,)))
-    run("UPDATE chunks SET base = number, depth = 1")
-    with store.reader() as reader, pytest.raises(IntegrityError):
-        reader.chunks([piece.hash])[piece.hash]
 
 
 def test_a_connection_that_is_lost_after_an_answer_is_an_error(store: PostgresBackend, run: Run) -> None:
@@ -174,54 +152,6 @@ def test_what_no_row_can_hold_is_not_found(store: PostgresBackend, text: str) ->
         assert reader.session("work") is not None
 
 
-def test_branches_come_in_the_order_of_their_bytes(store: PostgresBackend) -> None:
-    names = ["b", "B", "a", "ä", "a/b", "a b", "Z", "_", "zz", "é", "\U0001d4b3", "~"]
-    for name in names:
-        store.commit(save(name, branch=name))
-    with store.reader() as reader:
-        assert [each.name for each in reader.branches("work")] == sorted(names)
-        assert isinstance(reader.branch("work", "\U0001d4b3"), BranchRow)
-
-
-WAYS: list[dict[str, Any]] = [
-    {},
-    {"session": "work"},
-    {"session": "work", "tag": "t"},
-    {"tag": "t"},
-    {"agent": "scout"},
-    {"since": 0},
-    {"id_prefix": ""},
-]
-
-
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: "-".join(way) or "all")
-@pytest.mark.parametrize("oldest_first", [False, True])
-def test_a_search_by_metadata_covers_everything_once_a_page_at_a_time(
-    store: PostgresBackend, run: Run, way: dict[str, Any], oldest_first: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("holdfast.backends.postgres.reader._FIRST_PAGE", 2)
-    monkeypatch.setattr("holdfast.backends.postgres.reader._LARGEST_PAGE", 4)
-    rows = [row(f"{n}", metadata=f'{{"k":{n % 3}}}', tags=("t",)) for n in range(23)]
-    store.commit(batch(*rows, agent="scout"))
-    query = Query(**way, metadata=((("k",), "0"),), oldest_first=oldest_first)
-    wanted = [each.id for each in rows if each.metadata == '{"k":0}']
-    wanted = wanted if oldest_first else wanted[::-1]
-    with store.reader() as reader:
-        assert [each.id for each in reader.checkpoints(query)] == wanted
-        assert [each.id for each in reader.checkpoints(query._replace(limit=5))] == wanted[:5]
-    # One who has found enough reads no further: a page of two, and the answer to BEGIN.
-    with messages(store) as seen, store.reader() as reader:
-        assert len(reader.checkpoints(query._replace(limit=1))) == 1
-    assert seen.count("DataRow") == 3
-    # What is damaged further on does not trouble him.
-    last = rows[-1] if oldest_first else rows[0]
-    run("UPDATE checkpoints SET status = 'changed' WHERE id = %s", last.id)
-    with store.reader() as reader:
-        assert len(reader.checkpoints(query._replace(limit=2))) == 2
-    with store.reader() as reader, pytest.raises(IntegrityError):
-        reader.checkpoints(query)
-
-
 @pytest.mark.parametrize(
     ("change", "ask"),
     [
@@ -243,18 +173,3 @@ def test_a_row_that_somebody_changed_is_an_error(
     with store.reader() as reader, pytest.raises(IntegrityError) as caught:
         ask(reader)
     assert caught.value.code is ErrorCode.ROW_DAMAGED
-
-
-def test_the_size_on_disk_counts_tables_indexes_and_large_chunks(store: PostgresBackend, run: Run) -> None:
-    with store.reader() as reader:
-        empty = reader.stats()
-    import random
-
-    piece = chunk(random.Random(0).randbytes(1_000_000))
-    store.commit(batch(row("a", root=piece.hash), chunks=(piece,)))
-    with store.reader() as reader:
-        full = reader.stats()
-    assert empty.file_bytes is not None
-    assert full.file_bytes is not None
-    assert full.file_bytes - empty.file_bytes >= 1_000_000
-    assert (full.chunks, full.chunk_bytes) == (1, 1_000_000)

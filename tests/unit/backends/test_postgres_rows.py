@@ -51,15 +51,6 @@ def test_many_who_write_the_first_row_make_one_table(postgres_url):
         assert store.rows(STEPS).count() == 8
 
 
-def test_a_table_that_was_taken_away_is_made_again(store, run):
-    session = store.session("work")
-    session.save({"n": 1}, rows=begun())
-    run("DROP TABLE steps; DELETE FROM extension_tables WHERE name = 'steps'")
-    session.save({"n": 2}, rows=begun())
-    store.write([STEPS.update(("r1", 1), {"status": "done"}, expect={"status": "running"})])
-    assert [row["status"] for row in store.rows(STEPS).find()] == ["done"]
-
-
 def test_a_repair_keeps_the_rows_and_their_references(store, run):
     session = store.session("work")
     for step in range(3):
@@ -81,12 +72,3 @@ def test_what_was_forgotten_is_in_no_page_of_the_table_and_no_statistics(store, 
     assert run("SELECT pg_relation_filenode('runs')").fetchall() != before
     assert run("SELECT * FROM pg_stats WHERE schemaname = 'holdfast' AND tablename = 'runs'").fetchall() == []
     assert [row["run"] for row in store.rows(RUNS).find()] == ["r9"]
-
-
-def test_a_query_by_a_declared_index_uses_it(store, run):
-    store.session("work").save({"n": 1}, rows=begun())
-    run("SET enable_seqscan = off; SET enable_bitmapscan = off")
-    plan = "\n".join(
-        line for (line,) in run("EXPLAIN SELECT * FROM steps WHERE status = 'running'").fetchall()
-    )
-    assert "steps_by_status" in plan

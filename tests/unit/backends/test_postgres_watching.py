@@ -11,12 +11,7 @@ import pytest
 psycopg = pytest.importorskip("psycopg")
 
 from tests.unit.backends.postgres_waits import (  # noqa: E402
-    ARRIVE,
-    BEGIN_COMMIT,
-    TAKE_POSITION,
     Open,
-    Run,
-    Waiting,
 )
 
 from holdfast.backends.postgres import PostgresBackend  # noqa: E402
@@ -59,49 +54,6 @@ def connect(postgres_url: str) -> Iterator[Callable[[], Any]]:
     yield one
     for connection in made:
         connection.close()
-
-
-@pytest.fixture
-def run(connect: Callable[[], Any]) -> Run:
-    """Statements past the backend."""
-    connection = connect()
-    connection.autocommit = True
-
-    def execute(statement: str, *parameters: object) -> list[tuple[Any, ...]]:
-        cursor = connection.execute(statement, parameters)
-        return cursor.fetchall() if cursor.description else []
-
-    return execute
-
-
-def test_a_position_is_told_only_when_no_lower_one_can_arrive(
-    store: PostgresBackend, connect: Callable[[], Any]
-) -> None:
-    (first,) = store.commit(save("a")).checkpoints
-    slow = connect()
-    slow.execute(BEGIN_COMMIT)
-    ((lower,),) = slow.execute(TAKE_POSITION).fetchall()
-    (second,) = store.commit(save("b", session="other")).checkpoints
-    assert first.position < lower < second.position
-    # The second has arrived; what came before it has not.
-    assert store.wait_for_checkpoint(first.position, 0.05) <= first.position
-    waiting = Waiting(store, first.position)
-    slow.execute(ARRIVE, [lower, first.position])
-    assert not waiting.is_over()
-    slow.commit()
-    assert waiting.result() == second.position
-
-
-def test_a_role_that_may_only_read_can_wait(open_store: Open, run: Run, postgres, postgres_url: str) -> None:
-    store = open_store()
-    role = postgres.create_role()
-    run(f'GRANT USAGE ON SCHEMA holdfast TO "{role.name}"')
-    run(f'GRANT SELECT ON ALL TABLES IN SCHEMA holdfast TO "{role.name}"')
-    run(f'GRANT SELECT ON ALL SEQUENCES IN SCHEMA holdfast TO "{role.name}"')
-    reading = open_store(postgres.url(postgres_url.rpartition("/")[2], role), create=False)
-    waiting = Waiting(reading, 0)
-    (row,) = store.commit(save("a")).checkpoints
-    assert waiting.result() == row.position
 
 
 def test_writers_that_overlap_are_all_told_in_the_order_of_their_positions(open_store: Open) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.backends.memory import MemoryBackend
-from holdfast.backends.registry import connect, store_file
+from holdfast.backends.registry import connect
 from holdfast.backends.sqlite import SqliteBackend
 from holdfast.errors import BackendError, ErrorCode, InvalidInputError
 from holdfast.storage.ports import Backend
@@ -54,19 +54,6 @@ def test_a_target_is_a_file_or_a_folder_with_a_store_in_it(tmp_path: Path, targe
     backend.close()
     assert isinstance(backend, SqliteBackend)
     assert [each.relative_to(tmp_path).as_posix() for each in tmp_path.rglob("*") if each.is_file()] == [file]
-
-
-def test_an_existing_folder_or_file_is_one_whatever_its_name(tmp_path: Path) -> None:
-    (tmp_path / "folder.db").mkdir()
-    (tmp_path / "plain").write_bytes(b"")
-    assert store_file(tmp_path / "folder.db") == tmp_path / "folder.db" / "store.db"
-    assert store_file(tmp_path / "plain") == tmp_path / "plain"
-
-
-def test_a_home_folder_is_found_by_its_sign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    opened("~/notes.db").close()
-    assert (tmp_path / "home" / "notes.db").is_file()
 
 
 @pytest.mark.parametrize(
@@ -154,14 +141,6 @@ def test_postgresql_is_found_by_its_scheme(scheme: str) -> None:
         connect(f"{scheme}://me:secret@127.0.0.1:1/db", durability="process", create=True, timeout=0.1)
     assert caught.value.code is ErrorCode.SERVER_GONE
     assert "secret" not in str(caught.value.to_dict())
-
-
-def test_a_store_in_memory_does_not_load_the_driver() -> None:
-    code = (
-        "import sys; from holdfast.backends.registry import connect; "
-        "connect('memory:', durability='power', create=True, timeout=1.0); sys.exit('apsw' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,8 @@ from typing import Any
 import apsw
 import pytest
 
-from holdfast import BackendError, ErrorCode, IntegrityError
+from holdfast import ErrorCode, IntegrityError
 from holdfast.backends.sqlite import SqliteBackend
-from holdfast.objects.compression import DELTA, STREAM
 from holdfast.objects.tree.read import read_chunk
 from holdfast.storage.records import Chunk, NewChunk
 from holdfast.testing.rows import batch, chunk, row
@@ -66,35 +65,6 @@ def test_a_damaged_chunk_among_others_is_damage_and_no_failure_of_the_disk(path:
         read(store, *roots)
     # The view that it ended in is let go: nothing keeps the log of the file from being taken over.
     assert read(store, roots[0]) == [roots[0].data]
-
-
-def test_two_that_follow_from_one_version_both_come_back(path: Path, store: SqliteBackend, open_store: Open):
-    roots = versions(5)
-    for each in roots:
-        save_root(store, each)
-    beside = [chunk(roots[at].data + b" beside %d" % at)._replace(base=roots[at].hash) for at in (4, 4, 2)]
-    for number, each in enumerate(beside):
-        save_root(store, chunk(each.data + b"%d" % number)._replace(base=each.base))
-    assert [codec for codec, _, _ in stored(path)] == [STREAM] * 6 + [DELTA] * 2
-    made = [chunk(each.data + b"%d" % number) for number, each in enumerate(beside)]
-    assert read(open_store(), *roots, *made) == [each.data for each in (*roots, *made)]
-
-
-def test_a_save_that_failed_does_not_spoil_the_next_one(path: Path, store: SqliteBackend, open_store: Open):
-    roots = versions(6)
-    for each in roots[:3]:
-        save_root(store, each)
-    blocker = apsw.Connection(str(path), vfs="cksmvfs")
-    blocker.execute("BEGIN IMMEDIATE")
-    store._timeout = 0
-    with pytest.raises(BackendError):
-        save_root(store, roots[3])
-    blocker.execute("ROLLBACK")
-    blocker.close()
-    store._timeout = 10
-    for each in roots[3:]:
-        save_root(store, each)
-    assert read(open_store(), *roots) == [each.data for each in roots]
 
 
 def test_a_store_that_came_back_from_a_copy_is_not_taken_for_the_one_before(

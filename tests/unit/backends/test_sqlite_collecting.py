@@ -9,12 +9,10 @@ import apsw
 import pytest
 
 import holdfast
-from holdfast.backends import lease_rules
 from holdfast.backends.sqlite import gc
-from holdfast.errors import BackendError, ConflictError, ErrorCode, IntegrityError
-from holdfast.storage.leases import Holder
-from holdfast.testing.kit.gc import collect, saved, saved_as_parts, sweep_all, there, versions
-from holdfast.testing.rows import batch, contents, removal, row, save
+from holdfast.errors import BackendError, ErrorCode
+from holdfast.testing.kit.gc import collect, saved, sweep_all, there, versions
+from holdfast.testing.rows import batch, removal, row, save
 
 
 def stored(path):
@@ -24,19 +22,6 @@ def stored(path):
         return connection.execute("SELECT number, base, depth, codec FROM chunks ORDER BY number").fetchall()
     finally:
         connection.close()
-
-
-def test_what_loses_its_base_stands_on_what_that_stood_on(store, path):
-    pieces = versions(12)
-    rows = saved(store, pieces)
-    store.commit(removal(rows[5]))
-    before = contents(store).stats.stored_bytes
-    collect(store)
-    numbers = {number for number, *_ in stored(path)}
-    assert all(base in numbers for _, base, *_ in stored(path) if base is not None)
-    # One version is gone, and the others were not written out whole for it.
-    assert [depth for _, _, depth, _ in stored(path)].count(0) == 1
-    assert contents(store).stats.stored_bytes < before + len(pieces[6].data) // 2
 
 
 def test_a_sweep_that_fails_is_done_again_from_where_it_was(store, path):
@@ -69,22 +54,6 @@ def test_a_sweep_that_fails_is_done_again_from_where_it_was(store, path):
     assert there(store, pieces) == [pieces[4].data]
 
 
-def test_damage_is_not_written_anew(store, path):
-    pieces = versions(4)
-    rows = saved_as_parts(store, pieces)
-    store.commit(removal(rows[0]))
-    connection = apsw.Connection(str(path), vfs="cksmvfs")
-    connection.execute("UPDATE chunks SET data = zeroblob(length(data)) WHERE hash = ?", (pieces[1].hash,))
-    connection.close()
-    before = stored(path)
-    with store.collection() as collection:
-        collection.mark([each.hash for each in pieces[1:]])
-        collection.mark([each.root for each in rows[1:]])
-        with pytest.raises(IntegrityError):
-            sweep_all(collection)
-    assert stored(path) == before
-
-
 def test_a_scrub_waits_for_readers_and_says_so(open_store):
     store = open_store(timeout=0.05)
     (gone,) = store.commit(save("a")).checkpoints
@@ -115,27 +84,3 @@ def test_a_chunk_that_many_stand_on_is_left_in_bounded_steps(tmp_path):
         opened.gc(keep_days=0)
         for n in range(100):
             assert opened.session(f"s{n}").load() == template | {"own": n}
-
-
-def shift_lease(path, seconds):
-    """As if a collection of another machine had shown itself at another time."""
-    connection = apsw.Connection(str(path), vfs="cksmvfs")
-    try:
-        lease = lease_rules.gc_lease(Holder("x", "elsewhere", 1, ""), 1)
-        at = lease.since + seconds * 1_000_000
-        values = (*lease.holder, lease.epoch, at, at + lease.length, lease.length, 0)
-        connection.execute("INSERT OR REPLACE INTO leases VALUES ('gc', ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
-    finally:
-        connection.close()
-
-
-@pytest.mark.parametrize("seconds", [-3600, 7200])
-def test_a_collection_that_died_does_not_count_for_ever(store, path, seconds):
-    """Nor one whose clock was far ahead."""
-    saved(store, versions(3))
-    shift_lease(path, seconds)
-    with store.collection(stale_after=600):
-        pass
-    shift_lease(path, 0)
-    with pytest.raises(ConflictError), store.collection(stale_after=600):
-        pass

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import apsw
@@ -276,19 +275,6 @@ def test_many_processes_make_one_store(tmp_path: Path, open_store: Open) -> None
         assert connection.execute("SELECT count(*) FROM header WHERE key = 'store'").get == 1
         assert connection.execute("PRAGMA integrity_check").get == "ok"
         connection.close()
-
-
-def test_many_threads_make_one_store(tmp_path: Path) -> None:
-    def make(path: Path) -> SqliteBackend:
-        return SqliteBackend.open(path, durability="process", create=True, timeout=30.0)
-
-    with ThreadPoolExecutor(6) as threads:
-        for attempt in range(10):
-            made = list(threads.map(make, [tmp_path / f"{attempt}" / "store.db"] * 6))
-            made[0].commit(save("a"))
-            assert len(contents(made[5]).checkpoints) == 1
-            for backend in made:
-                backend.close()
 
 
 STRACE = ["strace", "-f", "-qq", "-o", os.devnull, "-e", "trace=pwrite64,unlink", "-e"]

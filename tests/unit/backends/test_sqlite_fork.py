@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -78,20 +77,3 @@ def test_workers_that_were_forked_first_go_on_when_the_parent_closes(
     connection = apsw.Connection(str(path), vfs="cksmvfs")
     assert connection.execute("PRAGMA integrity_check").get == "ok"
     connection.close()
-
-
-def test_a_pool_of_forked_workers_shares_the_store(store: SqliteBackend) -> None:
-    SHARED.append(store)
-    store.commit(batch(row("parent")))
-    with multiprocessing.get_context("fork").Pool(3) as workers:
-        assert workers.map(save_one, range(30)) == [True] * 30
-    assert len(contents(store).checkpoints) == 31
-
-
-SHARED: list[SqliteBackend] = []
-
-
-def save_one(number: int) -> bool:
-    shared = SHARED[-1]
-    shared.commit(batch(row(f"worker {os.getpid()} {number}")))
-    return bool(contents(shared).checkpoints)

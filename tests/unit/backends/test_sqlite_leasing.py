@@ -45,12 +45,3 @@ def test_a_repair_leaves_leases_behind_and_counts_on(path: Path) -> None:
         with store.lease("heartbeat:s") as again:
             assert again.epoch == first.epoch + 201
         assert store.verify().ok
-
-
-def test_a_lease_that_was_given_up_leaves_nothing_behind(path: Path, store: SqliteBackend) -> None:
-    held = claim(store, "heartbeat:a-secret-session")
-    store.release(held)
-    store.scrub()
-    store.close()
-    for file in path.parent.iterdir():
-        assert b"a-secret-session" not in file.read_bytes()

@@ -14,7 +14,7 @@ from holdfast.backends.query import to_sql as sql_of
 from holdfast.backends.sqlite import SqliteBackend
 from holdfast.backends.sqlite.reader import _DIALECT
 from holdfast.storage.records import CheckpointId, Query
-from holdfast.testing.rows import batch, row, save
+from holdfast.testing.rows import batch, row
 
 
 def value_name(query: Query) -> str:
@@ -84,23 +84,6 @@ def test_a_question_uses_its_index(path: Path, store: SqliteBackend, query: Quer
     assert "AUTOMATIC" not in steps
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
-        Query(session="s", limit=5),
-        Query(session="s", step=1),
-        Query(tag="t"),
-        Query(),
-        Query(session="s", by_key=True),
-        Query(session="s", by_key=True, oldest_first=True, limit=5),
-        Query(session="s", by_key=True, key_from="k", key_below="l", include_hidden=True),
-    ],
-    ids=value_name,
-)
-def test_the_first_come_first_without_sorting(path: Path, store: SqliteBackend, query: Query) -> None:
-    assert "TEMP B-TREE" not in plan(path, query)
-
-
 TEXT = st.text(min_size=1) | st.sampled_from(
     ["'", '"', "?", "--", ";", "' OR 1=1 --", "*", "%", "auto", "\0"]
 )
@@ -168,11 +151,3 @@ def test_a_search_by_metadata_reads_no_further_than_its_limit(store: SqliteBacke
         assert len(reader.checkpoints(Query(metadata=((("k",), "0"),), limit=3))) == 3
     # The one after the last that was wanted tells that there are enough.
     assert len(seen) == 7
-
-
-def test_a_limit_of_nothing_finds_nothing(store: SqliteBackend) -> None:
-    store.commit(save("a", metadata='{"k":1}'))
-    with store.reader() as reader:
-        for limit in (0, -1):
-            assert reader.checkpoints(Query(metadata=((("k",), "1"),), limit=limit)) == []
-            assert reader.checkpoints(Query(limit=limit)) == []

@@ -111,19 +111,6 @@ def test_both_kinds_live_in_one_store(place, stored):
         assert not store.verify().damaged
 
 
-def test_a_copy_is_stored_as_the_target_says(place, stored, tmp_path):
-    with holdfast.open(tmp_path / "source.db") as store, holdfast.open(place, compress=False) as target:
-        session = store.session()
-        changing = state(100)
-        for step in range(3):
-            changing["notes"].append(f"step {step}")
-            session.save(changing)
-        store.copy_to(target)
-        assert target.session().load() == changing
-
-    check_raw(stored())
-
-
 @pytest.mark.parametrize("value", [None, 1, 0, "no"])
 def test_what_is_neither_true_nor_false_is_refused(value):
     with pytest.raises(holdfast.InvalidInputError, match="compress") as caught:

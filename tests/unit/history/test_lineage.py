@@ -104,19 +104,6 @@ def test_a_fork_is_drawn_where_the_lines_part():
     )
 
 
-def test_the_branch_in_use_has_the_first_lane_whichever_it_is():
-    same(
-        drawing(tree("d: b ;branch=idea\nc: b\nb: a\na:", current="idea", main="c", idea="d")),
-        """
-        @ d
-        │ ○ c
-        ├─╯
-        ○ b
-        ○ a
-        """,
-    )
-
-
 def test_a_merge_opens_a_lane_that_is_that_of_the_merged_line():
     same(
         drawing(tree("m: c d\nd: b ;branch=idea\nc: b\nb: a\na:", main="m", idea="d")),
@@ -261,9 +248,3 @@ def test_a_limit_gives_the_newest_and_says_that_there_are_more(store):
     assert [session.tree(limit=n).more for n in (3, 4, 5)] == [True, False, False]
     with pytest.raises(holdfast.InvalidInputError):
         session.tree(limit=0)
-
-
-def test_a_session_without_checkpoints_has_an_empty_tree(store):
-    empty = store.session("nothing").tree()
-
-    assert (list(empty), empty.roots, empty.rows(), empty.more) == ([], (), [], False)

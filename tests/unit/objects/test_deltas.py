@@ -23,13 +23,6 @@ def damaged(packed: bytes, base: bytes, size: int) -> IntegrityError:
     return caught.value
 
 
-def test_a_difference_is_small_and_gives_the_bytes_back():
-    delta = shrink(CHANGED, BASE)
-    assert delta is not None
-    assert len(delta) < 100
-    assert grow(delta, BASE, len(CHANGED)) == CHANGED
-
-
 @given(st.binary(max_size=40), st.binary(max_size=20), st.integers(1, 60), st.integers(0, 2000))
 def test_any_difference_gives_the_bytes_back(base, added, times, at):
     base *= times
@@ -46,10 +39,6 @@ def test_a_base_of_any_size_will_do(size):
     delta = shrink(data, base)
     assert delta is not None
     assert grow(delta, base, len(data)) == data
-
-
-def test_what_has_nothing_in_common_is_no_difference():
-    assert shrink(random.Random(1).randbytes(5000), BASE) is None
 
 
 def test_another_base_gives_damage_or_other_bytes_of_the_same_size():
@@ -82,14 +71,6 @@ def test_a_changed_difference_is_damage_or_has_the_size_that_was_asked_for(data)
 def test_bytes_that_are_no_difference_are_damage(data):
     if data[:4] != b"\x28\xb5\x2f\xfd":
         damaged(data, BASE, 100)
-
-
-def test_a_difference_that_goes_on_or_stops_short_is_damage():
-    delta = shrink(CHANGED, BASE)
-    assert delta is not None
-    damaged(delta + b"x", BASE, len(CHANGED))
-    damaged(delta[:-1], BASE, len(CHANGED))
-    damaged(delta + delta, BASE, len(CHANGED))
 
 
 def test_a_difference_that_unfolds_to_more_than_was_stored_is_damage():

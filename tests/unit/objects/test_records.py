@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import abc
 import dataclasses
 import enum
 import functools
 import typing
 from collections import namedtuple
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import attrs
 import ormsgpack
@@ -152,33 +151,6 @@ class TestDataclasses:
 
         round_trip([Child(1, b=[2]), Point((), {3})], Child, Point)
 
-    def test_a_subclass_that_declares_no_more_fields_comes_back(self):
-        class Sub(Step):
-            pass
-
-        assert type(round_trip(Sub("a", 1), Sub)) is Sub
-
-    def test_a_generic_one_comes_back(self):
-        @dataclasses.dataclass
-        class Box(Generic[T]):
-            content: T
-
-        round_trip(Box[int](3), Box)
-
-    def test_an_abstract_parent_is_no_obstacle(self):
-        class Parent(abc.ABC):
-            @abc.abstractmethod
-            def run(self) -> int: ...
-
-        @dataclasses.dataclass
-        class Child(Parent):
-            a: int
-
-            def run(self) -> int:
-                return self.a
-
-        assert round_trip(Child(4), Child).run() == 4
-
     def test_a_slot_that_is_no_field_is_not_lost_in_silence(self):
         class Slotted:
             __slots__ = ("hidden",)
@@ -272,13 +244,6 @@ class TestNamedTuples:
         Empty = namedtuple("Empty", "")  # noqa: PYI024 - the same
         round_trip([Typed(1), Plain((), 2), Empty()], Typed, Plain, Empty)
 
-    def test_a_field_that_was_added_gets_its_default(self):
-        class Typed(NamedTuple):
-            a: Any
-            b: Any = 2
-
-        assert decode_value(record("n", {"a": 1}), knowing(Typed, name="n")) == Typed(1, 2)
-
     def test_an_attribute_on_one_is_refused(self):
         class Open(namedtuple("Open", "a")):  # noqa: PYI024, SLOT002 - room for attributes is the point
             pass
@@ -293,9 +258,6 @@ class TestEnums:
     def test_members_come_back_as_themselves(self):
         for member in (*Colour, *Access, *Bits):
             assert decode_value(encode_value([member], TYPES), TYPES)[0] is member
-
-    def test_an_alias_is_the_member_it_stands_for(self):
-        assert encode_value(Colour.CRIMSON, TYPES) == encode_value(Colour.RED, TYPES)
 
     def test_combinations_of_flags_come_back(self):
         for value in (
@@ -449,10 +411,6 @@ class TestVersions:
         assert one == self.Plan("win", ["check"])
         assert two == self.Plan("win", ["try", "check"])
 
-    def test_data_of_the_same_version_is_left_alone(self):
-        value = self.Plan("win", ["x"])
-        assert decode_value(encode_value(value, self.types()), self.types()) == value
-
     def test_newer_data_is_opaque_and_saves_again_unchanged(self):
         body = record("Plan", {"goal": "win", "more": (1, 2)}, version=4)
         value = decode_value(body, self.types())
@@ -474,11 +432,6 @@ class TestVersions:
         error = failure(record("Plan", {"aim": 1}), self.types(upgrade=lambda data, version: data))
         assert error.code is ErrorCode.TYPE_MISMATCH
 
-    def test_a_renamed_member_can_be_upgraded(self):
-        names = {"CRIMSON RED": "RED"}
-        types = knowing(Colour, version=2, upgrade=lambda data, version: names[data])
-        assert decode_value(record("Colour", "CRIMSON RED"), types) is Colour.RED
-
 
 class TestMismatches:
     def test_a_field_without_default_that_was_not_stored(self):
@@ -491,9 +444,6 @@ class TestMismatches:
         error = failure(record("Step", {"name": "x", "inputs": 1, "gone": 2}), TYPES)
         assert error.code is ErrorCode.TYPE_MISMATCH
         assert "gone" in str(error)
-
-    def test_a_field_that_was_added_gets_its_default(self):
-        assert decode_value(record("Step", {"name": "x", "inputs": 1}), TYPES) == Step("x", 1, done=False)
 
     def test_members_of_a_set_that_are_equal_now_are_never_merged(self):
         @dataclasses.dataclass(frozen=True, eq=False)
@@ -532,15 +482,6 @@ class TestOpaque:
         assert type(opaque["m"]) is Opaque
         assert encode_value(opaque, TypeRegistry()) == body
         assert identical(decode_value(encode_value(opaque, TypeRegistry()), TYPES)["m"], value["m"])
-
-    def test_types_it_holds_are_known_all_the_same(self):
-        body = encode_value(Point(Step("a", 1), 2), TYPES)
-        opaque = decode_value(body, knowing(Step))
-        assert opaque == Opaque("Point", 1, {"x": Step("a", 1), "y": 2})
-
-    def test_it_becomes_the_object_once_its_type_is_registered(self):
-        opaque = decode_value(encode_value(Step("a", 1), TYPES), TypeRegistry())
-        assert decode_value(encode_value(opaque, TYPES), TYPES) == Step("a", 1)
 
     def test_many_in_a_set_do_not_collide(self):
         points = {Point(number, (number,)) for number in range(msgpack.MAX_COLLISIONS * 2)}

@@ -48,13 +48,6 @@ def damaged(versions: list[Version]) -> IntegrityError:
     return caught.value
 
 
-def test_every_version_comes_back_with_those_before_it():
-    plain = grown(33)
-    made = streamed(plain)
-    for count in range(1, 34):
-        assert unfold(made[:count]) == plain[count - 1]
-
-
 @settings(max_examples=50)
 @given(st.lists(st.tuples(st.binary(min_size=1, max_size=30), st.integers(1, 40)), min_size=1, max_size=8))
 def test_whatever_the_versions_are_those_that_are_taken_come_back(parts):
@@ -68,29 +61,12 @@ def test_whatever_the_versions_are_those_that_are_taken_come_back(parts):
         assert unfold(made) == plain
 
 
-def test_a_version_that_has_nothing_in_common_is_not_taken():
-    stream = VersionStream()
-    assert stream.add(grown(1)[0]) is not None
-    assert stream.add(random.Random(1).randbytes(5000)) is None
-
-
-def test_a_first_version_that_does_not_get_smaller_is_not_taken():
-    assert VersionStream().add(random.Random(1).randbytes(5000)) is None
-
-
 def test_a_stream_is_full_before_reading_it_takes_too_much():
     stream = VersionStream()
     data = text(random.Random(1), 200_000)
     while stream.has_room(data):
         assert stream.add(data) is not None
     assert stream.size_bytes <= MAX_STREAM_BYTES < stream.size_bytes + len(data)
-
-
-def test_versions_larger_than_a_block_come_back():
-    source = random.Random(5)
-    plain = [text(source, 300_000)]
-    plain.append(plain[0] + text(source, 1000))
-    assert unfold(streamed(plain)) == plain[1]
 
 
 def test_a_version_that_is_left_out_or_changed_is_seen_or_gives_other_bytes():
@@ -124,13 +100,3 @@ def test_a_size_that_no_stream_has_is_damage(sizes):
 def test_blocks_that_unfold_to_more_than_was_stored_are_damage():
     bomb = zstandard.ZstdCompressor().compress(bytes(50_000_000))
     damaged([(bomb[zstandard.frame_header_size(bomb) : -3], 1000)])
-
-
-def test_blocks_after_the_last_one_are_damage():
-    blocks, size = streamed(grown(1))[0]
-    damaged([(blocks + b"\x01\x00\x00", size)])
-
-
-def test_sizes_that_only_their_sum_fits_are_damage():
-    blocks, _ = streamed([b"x" * 900])[0]
-    damaged([(b"", -90), (blocks, 990)])

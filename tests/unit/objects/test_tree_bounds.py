@@ -61,17 +61,6 @@ def test_a_trim_at_the_front_of_a_long_list_writes_a_few_chunks(long_list):
         assert len(changed([{"summary": "x" * 500}, *value[gone:]], before).chunks) <= FEW
 
 
-def test_an_insertion_in_the_middle_of_a_long_list_writes_a_few_chunks(long_list):
-    value, before = long_list
-    assert len(changed([*value[:30_000], *items(5, seed=3), *value[30_000:]], before).chunks) <= FEW
-
-
-def test_an_unchanged_state_writes_no_chunk(long_list):
-    value, before = long_list
-    after = encode_state({"log": [dict(each) for each in value]}, GLOBAL, before.memo)
-    assert (after.root, after.chunks) == (before.root, ())
-
-
 def test_an_edit_in_a_long_text_writes_a_few_chunks():
     text = "".join(f"{random.Random(n).getrandbits(32):08x} " for n in range(200_000))
     before = encode_state({"file": text}, GLOBAL)
@@ -343,13 +332,3 @@ class Looked(Mapping[ChunkHash, bytes]):
 
     def __len__(self) -> int:
         return len(self._names)
-
-
-def test_chunks_that_recur_in_one_state_are_read_once():
-    store = Counted()
-    leaves = [store.add(bytes((nodes.LEAF,)) + b"\xd9\x12%018d" % n) for n in range(300)]
-    index = store.add(nodes.index_chunk([Entry(name, 1, 20) for name in leaves]))
-    node = Node(nodes.LIST, 6_000, 120_003, [[Entry(index, 300, 6_000)] * 20, []], [b""])
-    root = store.root(node)
-    assert decode_state(root, store, GLOBAL) == [f"{n:018}" for n in range(300)] * 20
-    assert len(store.read) == len(set(store.read)) == 302

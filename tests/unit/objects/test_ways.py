@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import ormsgpack
 import pytest
 from tests.unit.objects.samples import TYPES, Point, Step
-from tests.values import identical
 
 from holdfast import ErrorCode, InvalidInputError, StateError, UnsupportedError
 from holdfast.objects.codec import msgpack
@@ -120,23 +118,6 @@ def test_a_cycle_is_an_error_with_a_path(value, path):
     assert "(it is state)" in str(caught.value)
 
 
-def test_an_object_that_holds_itself_is_a_cycle():
-    step = Step("s", None)
-    step.inputs = {"again": [step]}
-    with pytest.raises(InvalidInputError) as caught:
-        encode_value({"root": step}, TYPES)
-    assert caught.value.details["path"] == "state['root'].inputs['again'][0]"
-    assert "(it is state['root'])" in str(caught.value)
-
-
-def test_what_is_shared_but_no_cycle_is_written_each_time():
-    shared = [1, {"x": (2,)}]
-    value = {"a": shared, "b": [shared, shared], "c": {1: shared, 2: shared}}
-    back = decode_value(encode_value(value, TYPES), TYPES)
-    assert identical(back, value)
-    assert back["a"] is not back["b"][0]
-
-
 def test_a_function_of_the_program_that_never_returns_is_an_error():
     class Endless:
         pass
@@ -150,28 +131,6 @@ def test_a_function_of_the_program_that_never_returns_is_an_error():
         encode_value([Endless()], types)
     with pytest.raises(StateError, match="ran out of stack"):
         decode_value(encode_value(Opaque("Endless", 1, None), types), types)
-
-
-class Stop(BaseException):
-    pass
-
-
-def test_threads_encode_and_decode_beside_each_other():
-    value = {"points": [Point(number, (number,)) for number in range(300)], 1: {2: "\ud800"}}
-    body = encode_value(value, TYPES)
-    wrong = []
-
-    def work() -> None:
-        for _ in range(20):
-            if encode_value(value, TYPES) != body or not identical(decode_value(body, TYPES), value):
-                wrong.append(1)
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
 
 
 def test_bytes_after_the_end_are_an_error():

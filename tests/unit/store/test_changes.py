@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import holdfast
-from holdfast import ConflictError, ErrorCode, InvalidInputError
+from holdfast import ErrorCode, InvalidInputError
 from holdfast.history.oplog import check_chain
 
 
@@ -16,44 +16,11 @@ def log_of(store, name="s"):
         return [entry.kind for entry in entries]
 
 
-def test_tags_can_be_added_and_removed_later(session, store):
-    cp = session.save({}, tags=["a"])
-    assert session.tag("@", "b", "a").tags == ("a", "b")
-    assert session.untag(cp, "a", "zz").tags == ("b",)
-    assert session.checkpoint().tags == ("b",)
-    assert session.checkpoint().id == cp.id
-    assert [found.id for found in store.find(tag="b")] == [cp.id]
-    assert store.find(tag="a") == []
-    assert log_of(store) == ["tag", "tag"]
-
-
 def test_a_change_that_changes_nothing_is_not_logged(session, store):
     session.save({}, tags=["a"])
     session.tag("@", "a")
     session.untag("@", "b")
     assert log_of(store) == []
-
-
-def test_annotations_edit_the_message_and_lay_metadata_over(session, store):
-    cp = session.save({}, "frist", metadata={"a": 1, "b": 1})
-    session.annotate("@", message="first")
-    session.annotate("@", metadata={"b": 2})
-    noted = session.annotate("@", metadata={"c": [3]})
-    assert (noted.message, noted.metadata, noted.id) == ("first", {"a": 1, "b": 2, "c": [3]}, cp.id)
-    assert session.checkpoint() == noted
-    assert [found.id for found in store.find(metadata={"b": 2})] == [cp.id]
-    assert store.find(metadata={"b": 1}) == []
-    assert log_of(store) == ["annotate"] * 3
-
-
-def test_another_writer_notices_a_deleted_tip(session, store):
-    session.save({"n": 0})
-    session.save({"n": 1})
-    other = store.session("s")
-    other.load()
-    session.delete("@")
-    with pytest.raises(ConflictError):
-        other.save({"n": 2})
 
 
 def test_where_branches_part_is_protected(session, store):
@@ -66,14 +33,6 @@ def test_where_branches_part_is_protected(session, store):
     session.delete(fork, force=True)
     assert session.checkpoint().prev is None
     assert session.checkpoint("main-1").prev is None
-
-
-def test_a_key_of_a_deleted_checkpoint_stays_taken(session):
-    session.save({"n": 0})
-    session.save({"n": 1}, key="k")
-    session.delete("@")
-    with pytest.raises(ConflictError):
-        session.save({"n": 1}, key="k")
 
 
 def test_find_filters_combine(session, store):

@@ -73,37 +73,6 @@ def test_a_copy_has_everything_but_its_ids_and_numbers(store):
     assert store.verify().problems == ()
 
 
-def test_the_states_load_by_the_same_refs_and_the_copy_goes_on_alone(store):
-    s = rich(store)
-    store.copy_session("work", "again")
-    again = store.session("again")
-    for ref in ("main", "idea", "tag:golden", "main~3"):
-        assert again.load(ref) == s.load(ref)
-    assert again.log("main")[0].message == "step 11"
-    assert [each.key for each in store.find(session="again", key="work 5")] == ["work 5"]
-    # A key that is there answers as it does in the original.
-    assert again.save(s.load("main"), key="work 11").seq < 13
-    again.switch("main")
-    again.save({"on": "its own"})
-    assert s.load("main") != again.load("main")
-    again.delete("@-")
-    again.undo()
-
-
-def test_removed_checkpoints_stay_behind_and_their_children_lead_past_them(store):
-    s = store.session("a")
-    for n in range(4):
-        s.save({"n": n})
-    s.delete("#2")
-    assert store.copy_session("a", "b") == 3
-    copied = store.session("b").log()
-    assert [(each.seq, each.skipped) for each in copied] == [(3, 0), (2, 1), (1, 0)]
-    assert [store.session("b").load(each)["n"] for each in copied] == [3, 2, 0]
-    # Its parent is known by its id alone, as that of a fork in another session.
-    assert store.session("b").checkpoint("#2").parent == s.checkpoint("#3").parent
-    assert store.verify().problems == ()
-
-
 def test_a_copy_keeps_its_states_when_the_original_is_gone_for_good(store):
     s = rich(store)
     states = [s.load(each) for each in s.log("main")]

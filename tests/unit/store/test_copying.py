@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from typing import Any
 
 import pytest
 
 import holdfast
-from holdfast import BackendError, ConflictError, ErrorCode, InvalidInputError, Keep, NotFoundError
+from holdfast import ConflictError, ErrorCode, InvalidInputError, Keep, NotFoundError
 from holdfast.backends.memory import MemoryBackend
 from holdfast.backends.sqlite import SqliteBackend
 from holdfast.objects.tree.read import reachable
 from holdfast.storage.records import Query
 from holdfast.store import copy
-from holdfast.testing.faults import Fault, FaultyBackend, failing, io_failed
+from holdfast.testing.faults import Fault, FaultyBackend
 from holdfast.testing.rows import contents
 
 
@@ -263,48 +262,6 @@ def test_a_collection_at_the_target_takes_nothing_from_a_copy(stores, monkeypatc
     assert target.stats().chunks == source.stats().chunks
 
 
-def change_a_lot(store):
-    """Checkpoints come, change, hide, come back and go, several in a row of each."""
-    s = store.session("work")
-    s.undo()
-    s.undo()
-    for ref in ("@", "@", "@-", "#3"):
-        s.delete(ref, force=True)
-    s.tag("#6", "later")
-    s.save({"more": 1})
-    s.delete("#2")
-    store.gc(keep_days=0)
-    s.prune(Keep(last=3), only=True)
-    for n in range(4):
-        s.save({"more": n}, key=f"more {n}")
-
-
-@pytest.mark.parametrize(("hook", "nth"), [("before", 2), ("after", 1)])
-def test_a_copy_that_is_interrupted_after_each_batch_goes_on_and_is_in_order_all_the_time(
-    stores, monkeypatch, hook, nth
-):
-    source, target = stores
-    # A server takes longer for each look at everything; it is the same copying.
-    monkeypatch.setattr(copy, "_ROWS", 3 if "postgres" in source.url + target.url else 1)
-    rich(source)
-    interruptions = 0
-    for change in (lambda _store: None, change_a_lot, lambda store: store.session("work").undo()):
-        change(source)
-        for _ in range(1000):
-            backend_of(target).plan(Fault("adopt", nth=nth, **{hook: failing(io_failed())}))
-            try:
-                source.copy_to(target)
-                break
-            except BackendError:
-                interruptions += 1
-                report = target.verify()
-                assert report.ok, report
-                # What undo can bring back is safe there from the moment it comes: its removal is in the log.
-                assert target.gc().checkpoints == 0
-        assert told(target) == told(source)
-    assert interruptions > 3
-
-
 def test_a_dry_run_says_the_same_and_writes_nothing(stores):
     source, target = stores
     rich(source)
@@ -346,14 +303,3 @@ def test_a_target_is_opened_by_its_name_and_made(tmp_path):
                 source.copy_to(nonsense)
     with holdfast.open(tmp_path / "b.db", create=False) as copied:
         assert copied.session().load() == {"n": 1}
-
-
-def test_the_async_twin_copies_to_either(tmp_path):
-    async def main():
-        async with holdfast.aopen(tmp_path / "a.db") as source, holdfast.aopen(tmp_path / "b.db") as target:
-            await source.session("x").save({"n": 1})
-            assert (await source.copy_to(target)).checkpoints == 1
-            assert (await source.copy_to(tmp_path / "c.db")).checkpoints == 1
-            assert await target.session("x").load() == {"n": 1}
-
-    asyncio.run(main())

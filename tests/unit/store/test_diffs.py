@@ -42,14 +42,6 @@ def test_refs_and_checkpoints_of_any_session_can_be_compared(store, session):
     assert store.diff(one, one).changes == ()
 
 
-def test_a_fork_differs_in_nothing_until_it_goes_its_own_way(session):
-    session.save({"n": 1})
-    fork = session.fork("@", "idea")
-    assert not session.diff("main", "idea")
-    fork.save({"n": 2})
-    assert told(session.diff("main", "idea")) == [("replace", "n")]
-
-
 def test_a_part_can_be_compared_alone(session):
     session.save({"a": {"x": 1}, "b": 1})
     session.save({"a": {"x": 2, "y": 3}, "b": 2})
@@ -60,14 +52,6 @@ def test_a_part_can_be_compared_alone(session):
         session.diff(path="a.z")
     with pytest.raises(InvalidInputError):
         session.diff(path="a[")
-
-
-def test_a_ref_that_names_nothing_is_not_found(session):
-    session.save({"n": 1})
-    with pytest.raises(NotFoundError):
-        session.diff()
-    with pytest.raises(NotFoundError):
-        session.diff("@", "nowhere")
 
 
 def test_a_store_compares_checkpoints_only(store, session):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +11,7 @@ from tests.values import identical
 
 import holdfast
 import holdfast.aio
-from holdfast import BackendError, ConflictError, Document, InvalidInputError, StateError
+from holdfast import BackendError, ConflictError, InvalidInputError
 from holdfast.objects.document.document import Change
 from holdfast.testing.faults import Fault, FaultyBackend, failing, io_failed
 
@@ -23,24 +22,6 @@ STATE: dict[str, Any] = {"messages": [{"n": n, "text": "x" * 100} for n in range
 def document(session):
     session.save(STATE)
     return session.document()
-
-
-def test_a_document_is_the_state_it_was_made_from(document):
-    assert isinstance(document, Document)
-    assert isinstance(document, dict)
-    assert document == STATE
-    assert json.loads(json.dumps(document)) == STATE
-    assert identical(document.plain(), STATE)
-    assert document.changes() == []
-
-
-def test_a_session_without_a_checkpoint_begins_as_an_empty_dict(session):
-    document = session.document()
-    assert document == {}
-    assert document.changes() == [Change("replace", ())]
-    document["n"] = 1
-    assert document.save().parents == ()
-    assert session.load() == {"n": 1}
 
 
 def test_a_default_is_copied_and_saved_with_the_first_save(session):
@@ -85,21 +66,6 @@ def test_a_document_made_from_a_head_that_has_moved_is_a_conflict_and_keeps_its_
     assert store.session("s").load() == {"by": "another"}
 
 
-def test_two_documents_of_one_head_do_not_overwrite_each_other(document, session, store):
-    other = store.session(session.id).document()
-    other["context"]["k"] = "other"
-    document["context"]["k"] = "mine"
-    other.save()
-    with pytest.raises(ConflictError):
-        document.save()
-
-    assert session.load()["context"]["k"] == "other"
-    again = session.document()
-    again["context"]["k"] = document["context"]["k"]
-    again.save()
-    assert session.load()["context"]["k"] == "mine"
-
-
 def test_a_document_and_its_session_share_one_expectation(document, session, store):
     document["x"] = 1
     first = document.save()
@@ -113,20 +79,6 @@ def test_a_document_and_its_session_share_one_expectation(document, session, sto
         document["x"] = 3
         with pytest.raises(ConflictError):
             save()
-
-
-def test_a_document_of_an_older_checkpoint_goes_on_beside_the_head(document, session):
-    session.save({"n": 2})
-    old = session.document("@-")
-    assert old == STATE
-    with pytest.raises(ConflictError):
-        old.save()
-    with pytest.raises(ConflictError):
-        session.save({"n": 3})
-    before = session.checkpoint("@-").id
-    session.document("@-")
-    assert old.save(on_conflict="fork").parents == (before,)
-    assert session.branch == "main-1"
 
 
 def test_expect_and_parent_and_key_are_those_of_a_save(document, session):
@@ -168,30 +120,6 @@ def test_a_save_that_fails_loses_nothing(backend, clock, reply_lost):
     assert identical(store.session("s").load(document.save()), document.plain())
 
 
-def test_what_cannot_be_saved_is_named_and_writes_nothing(document, session, store):
-    before = store.stats()
-    document["messages"][7]["client"] = object()
-    with pytest.raises(InvalidInputError) as caught:
-        document.save()
-    assert caught.value.details["path"] == "state['messages'][7]['client']"
-    assert store.stats() == before
-    document["messages"][7]["client"] = "gone"
-    document.save(check=True)
-    assert session.load()["messages"][7]["client"] == "gone"
-
-
-def test_a_change_behind_its_back_is_found_by_a_check(document, session):
-    list.append(document["messages"], "smuggled")
-    document["context"]["k"] = 1
-    with pytest.raises(StateError) as caught:
-        document.save(check=True)
-    assert caught.value.code == "document-drift"
-    assert "messages" in str(caught.value)
-    assert session.log()[0].seq == 1
-    document.save(check=True)
-    assert session.load()["messages"][-1] == "smuggled"
-
-
 @dataclass
 class Plan:
     steps: list[str] = field(default_factory=list)
@@ -206,27 +134,6 @@ def test_objects_in_a_document_are_saved_when_they_change(backend, clock):
 
     assert store.session("s").load()["plan"] == Plan(["one"])
     assert store.session("s").document()["plan"].steps == ["one"]
-
-
-def test_the_async_document_is_the_same_dict(tmp_path):
-    async def main() -> None:
-        async with holdfast.aopen(tmp_path / "a.db", durability="process") as store:
-            session = store.session("x")
-            document = await session.document(default=STATE)
-            assert isinstance(document, holdfast.aio.AsyncDocument)
-            as_dict: Any = document
-            assert as_dict == STATE
-            document["messages"].append({"n": 500})
-            first = await document.save("one", check=True)
-            assert await session.load() == document.plain()
-            assert document.changes() == []
-            document["context"]["k"] = 1
-            assert (await document.save()).parents == (first.id,)
-            with pytest.raises(InvalidInputError):
-                await document.save(status="nonsense")
-            assert await session.document("#1") != document
-
-    asyncio.run(main())
 
 
 def test_what_is_changed_while_a_save_is_under_way_is_kept_for_the_next(tmp_path):

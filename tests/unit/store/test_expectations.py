@@ -40,17 +40,6 @@ def test_another_state_still_is_one_though_the_first_one_came_back(session, stor
     assert session.save({"n": 3}).prev == back.id
 
 
-def test_restore_and_merge_go_on_from_the_same_state_too(session, store):
-    session.save({"n": 0})
-    idea = session.fork(name="idea")
-    idea.save({"n": 0, "more": 1})
-    session.save(STATE)
-    store.session("s").save(STATE, "the same")
-    assert session.merge("idea").checkpoint is not None
-    store.session("s").save(session.load(), "the same again")
-    assert session.restore("#1").trigger == "restore"
-
-
 def test_a_document_goes_on_from_the_same_state(session, store):
     session.save(STATE)
     document = session.document()
@@ -81,21 +70,6 @@ def test_a_session_opens_the_current_branch_and_a_name_opens_another(session, st
     assert store.current_branch("s") == "idea"
     session.undo()
     assert store.session("s").branch == "main"
-
-
-def test_where_the_current_branch_is_gone_it_is_main(session, store):
-    session.save(STATE)
-    session.clear()
-    assert store.session("s").branch == "main"
-    assert store.session("never").branch == "main"
-
-
-def test_forks_and_restores_are_stored_when_they_are_made(session):
-    session.save(STATE)
-    forked = session.fork(name="idea").checkpoint()
-    assert forked.stored_at >= forked.created_at
-    restored = session.restore("#1")
-    assert restored.stored_at >= restored.created_at
 
 
 def test_head_latest_and_bare_numbers_are_refs(session):

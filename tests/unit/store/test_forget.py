@@ -128,35 +128,6 @@ def test_a_checkpoint_alone_can_be_forgotten_and_its_session_goes_on(tmp_path):
         assert kinds_of(store, "s") == ["forget"]
 
 
-def test_it_cannot_be_undone(store):
-    session = store.session("s")
-    session.save({"n": 0})
-    session.tag("@", "x")
-    session.save({"n": 1})
-    store.forget("s", "@")
-
-    with pytest.raises(NotFoundError) as caught:
-        session.undo()
-    assert caught.value.code == "undo-gone"
-    assert not session.exists("#2")
-
-
-def test_forgetting_a_tip_moves_the_branch_back_and_the_only_one_ends_it(store):
-    session = store.session("s")
-    session.save({"n": 0})
-    session.save({"n": 1})
-    side = session.fork("@", "side")
-
-    store.forget("s", side.checkpoint())
-    assert side.load() == {"n": 1}
-    assert store.session("s", branch="side").checkpoint().seq == 2
-    store.forget("s", "#1", "#2")
-    assert store.session("s").log() == []
-    assert store.find() == []
-    # Its numbers are not given again.
-    assert store.session("s").save({"n": 9}).seq == 4
-
-
 def test_a_dry_run_counts_and_changes_nothing(store):
     session = store.session("s")
     for n in range(4):
@@ -292,18 +263,3 @@ def test_without_cleaning_rows_and_log_go_at_once_and_bytes_with_the_next_gc(sto
     assert session.load("#3") == states[2]
     # The key is free again, and the session goes on.
     assert session.save({"n": "new"}, key="k1").seq == 5
-
-
-def test_without_cleaning_a_whole_session_goes(store):
-    store.session("kept").save({"n": 0})
-    store.session("s").save({"n": 1})
-    store.session("s").delete("@")
-    assert store.forget("s", clean=False, dry_run=True) == holdfast.reports.ForgetReport(1, 0)
-    assert len(store.sessions()) == 2
-    assert store.forget("s", clean=False) == holdfast.reports.ForgetReport(1, 0)
-    assert [each.id for each in store.sessions()] == ["kept"]
-    with pytest.raises(NotFoundError):
-        store.session("s").undo()
-    assert store.stats().chunks == 2
-    assert store.gc(keep_days=14).chunks == 1
-    assert store.verify().problems == ()

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.store.journal import check_links, kinds_of
 
 import holdfast
-from holdfast import IntegrityError, InvalidInputError, Keep, NotFoundError
+from holdfast import IntegrityError, InvalidInputError, Keep
 from holdfast.backends.sqlite import SqliteBackend
 from holdfast.storage.records import Query
 from holdfast.store import gc as collecting
@@ -29,18 +29,6 @@ def ten(session):
     for n in range(10):
         session.save(state(n), f"number {n}", step=n)
     return session
-
-
-def test_nothing_goes_within_the_time_of_grace(ten, store):
-    ten.prune(Keep(last=2), only=True)
-    before = store.stats().chunks
-    report = store.gc()
-
-    assert (report.checkpoints, report.sessions, report.waiting) == (0, (), 8)
-    assert (report.chunks, report.freed_bytes) == (0, 0)
-    assert store.stats().chunks == before
-    ten.undo()
-    assert [ten.load(each)["n"] for each in ten.log()] == list(range(9, -1, -1))
 
 
 def test_afterwards_rows_and_chunks_are_gone_and_the_rest_loads(ten, store, clock):
@@ -73,17 +61,6 @@ def test_the_time_of_grace_is_counted_from_the_removal(ten, store, clock, passed
     assert store.gc(keep_days=days).checkpoints == gone
 
 
-def test_undo_ends_there_and_says_so(ten, store):
-    ten.tag("#9", "golden")
-    ten.prune(Keep(last=2), only=True)
-    store.gc(keep_days=0)
-
-    with pytest.raises(NotFoundError) as caught:
-        ten.undo()
-    assert caught.value.code == "undo-gone"
-    assert "gc removed it" in caught.value.hint
-
-
 def test_a_dry_run_counts_exactly_and_changes_nothing(ten, store):
     ten.prune(Keep(last=3), only=True)
     before, kinds = store.stats(), kinds_of(store)
@@ -95,42 +72,6 @@ def test_a_dry_run_counts_exactly_and_changes_nothing(ten, store):
     done = store.gc(keep_days=0)
     assert done.replace(dry_run=True) == planned
     assert store.gc(keep_days=0) == done.replace(checkpoints=0, sessions=(), chunks=0, freed_bytes=0)
-
-
-def test_what_others_hold_too_stays_with_them(ten, store):
-    twin = store.session("twin")
-    twin.save(state(3))
-    other = ten.fork("#6", "side")
-    ten.prune(Keep(last=1), only=True)
-    store.gc(keep_days=0)
-
-    assert twin.load() == state(3)
-    assert other.load() == state(5)
-    assert other.load("#6") == state(5)
-
-
-def test_a_document_goes_on_after_its_history_was_collected(store):
-    session = store.session("s")
-    document = session.document(default={"log": []})
-    for n in range(30):
-        document["log"].append(state(n)["text"][:20])
-        document.save()
-        if n % 7 == 0:
-            session.prune(Keep(last=1), only=True)
-            store.gc(keep_days=0)
-
-    assert session.load() == {"log": [state(n)["text"][:20] for n in range(30)]}
-
-
-def test_a_session_goes_on_although_what_it_saved_last_was_collected(store):
-    session = store.session("s")
-    session.save(state(0))
-    session.save(state(1))
-    store.session("s").delete("@")
-    store.gc(keep_days=0)
-    session.save(state(1), expect="@")
-
-    assert session.load() == state(1)
 
 
 def test_what_was_brought_back_meanwhile_is_not_removed(ten, store, monkeypatch):
@@ -170,18 +111,6 @@ def test_what_is_brought_back_at_the_last_moment_is_not_removed(ten, store, monk
     assert ten.load("#6") == state(5)
     assert {row.seq for row in rows_of(store)} == set(range(1, 11)) - {5}
     check_links(store)
-
-
-def test_a_whole_session_that_was_cleared_goes(ten, store):
-    store.session("other").save(state(77))
-    ten.clear()
-    report = store.gc(keep_days=0)
-
-    assert report.checkpoints == 10
-    assert len(rows_of(store)) == 0
-    assert store.session("other").load() == state(77)
-    # Its name and its numbers go on.
-    assert store.session("s").save(state(0)).seq == 11
 
 
 def test_nothing_is_swept_while_anything_is_damaged(tmp_path):

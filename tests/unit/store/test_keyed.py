@@ -46,21 +46,6 @@ def test_checkpoints_come_in_the_order_of_their_keys_whatever_branch_they_are_on
     assert (found.agent, found.project, session.load(found)) == ("scout", "acme", {"key": "a"})
 
 
-def test_a_prefix_is_a_range(session):
-    for key in ("run-7", "run-7/", "run-7/10", "run-7/2", "run-70", "run-8/1"):
-        session.save({}, key=key)
-    assert keys(session.keyed("run-7/", "run-70")) == ["run-7/", "run-7/10", "run-7/2"]
-
-
-def test_what_was_removed_is_not_among_the_keys_until_it_is_brought_back(session):
-    for key in "abc":
-        session.save({}, key=key)
-    session.delete("#2")
-    assert keys(session.keyed()) == ["a", "c"]
-    session.undo()
-    assert keys(session.keyed()) == ["a", "b", "c"]
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -104,15 +89,6 @@ def test_the_same_key_with_another_state_is_taken(writer, store):
     assert caught.value.details["existing"] == first.id
     assert writer.save({"n": 2}, key="k2").parents == (first.id,)
     assert len(store.find()) == 3
-
-
-def test_the_key_of_a_removed_checkpoint_is_taken_and_the_error_says_why(writer):
-    writer.save({"n": 1}, key="k1")
-    writer.delete("#1")
-    for state in ({"n": 0}, {"n": 9}):
-        with pytest.raises(ConflictError, match="which was deleted") as caught:
-            writer.save(state, key="k0")
-        assert caught.value.code is ErrorCode.KEY_TAKEN
 
 
 def test_a_key_that_is_there_counts_more_than_a_branch_that_moved(writer, store):

@@ -74,12 +74,6 @@ def test_one_holder_at_a_time_and_the_block_gives_it_up(store, backend):
         assert backend.lease(NAME) is not None
 
 
-def test_an_error_in_the_block_gives_it_up_and_comes_out_as_it_is(store, backend):
-    with pytest.raises(KeyError), store.lease(NAME):
-        raise KeyError("mine")
-    assert backend.lease(NAME) is None
-
-
 def test_closing_the_store_gives_up_its_leases(tmp_path):
     first, second = (holdfast.open(tmp_path / "store.db") for _ in range(2))
     held = first.lease(NAME)
@@ -192,17 +186,6 @@ def test_the_loss_is_what_counts_though_the_branch_moved_too(store, backend, on_
     assert len(store.session("s").branches()) == 1
 
 
-def test_a_conflict_of_a_holder_stays_a_conflict(store):
-    with store.lease(NAME) as held:
-        session = store.session("s", lease=held)
-        session.save({"n": 1})
-        store.session("s").save({"n": 2})
-        assert code_of(session.save, {"n": 3}) is ErrorCode.BRANCH_MOVED
-        assert held.held
-        forked = session.save({"n": 3}, on_conflict="fork")
-        assert forked.branch == "main-1"
-
-
 def test_documents_and_forks_of_a_session_are_under_its_lease(store, backend):
     held = store.lease(NAME)
     session = store.session("s", lease=held)
@@ -254,20 +237,6 @@ def test_the_child_of_a_fork_does_not_hold_it(store, backend):
     held.release()
 
 
-def test_a_clock_that_was_set_back_does_not_hold_a_lease_for_ever(backend, clock):
-    if backend.url.startswith("postgres"):
-        pytest.skip("the server has a clock of its own")
-    backend.claim(NAME, STRANGER, 30.0, at=clock(), ticks=0)
-    store = holdfast.Store(backend, clock=clock)
-    assert code_of(store.lease, NAME) is ErrorCode.LEASE_HELD
-    # A correction by a moment takes nothing away.
-    clock.now -= 1_000_000
-    assert code_of(store.lease, NAME) is ErrorCode.LEASE_HELD
-    clock.now -= 3_600_000_000
-    with store.lease(NAME) as held:
-        assert held.epoch == 2
-
-
 @needs_proc
 @pytest.mark.parametrize("jump", [-HOUR, -1_000_000, 40_000_000, HOUR])
 def test_a_clock_that_jumps_takes_no_lease_from_a_process_of_this_machine_that_is_alive(store, backend, jump):
@@ -280,17 +249,6 @@ def test_a_clock_that_jumps_takes_no_lease_from_a_process_of_this_machine_that_i
         assert re.search(r"try again in (30|[12]?\d) s", refused.value.hint)
         assert held.held
         assert backend.lease(NAME).epoch == held.epoch
-
-
-def test_a_clock_that_was_set_forward_ends_a_lease_and_its_holder_writes_nothing_more(backend, clock):
-    if backend.url.startswith("postgres"):
-        pytest.skip("the server has a clock of its own")
-    old = backend.claim(NAME, STRANGER, 30.0, at=clock(), ticks=0)
-    clock.now += 3_600_000_000
-    store = holdfast.Store(backend, clock=clock)
-    with store.lease(NAME) as held:
-        assert code_of(backend.renew, old, 30.0, at=clock(), ticks=0) is ErrorCode.LEASE_LOST
-        assert store.session("s", lease=held).save({"n": 1}).seq == 1
 
 
 @pytest.mark.usefixtures("often")

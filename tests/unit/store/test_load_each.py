@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import threading
 from typing import Any
 
@@ -16,11 +15,6 @@ from holdfast.backends.postgres import PostgresBackend
 from holdfast.backends.sqlite import SqliteBackend
 from holdfast.objects.tree import nodes
 from holdfast.testing.faults import Fault, FaultyBackend
-
-
-@dataclasses.dataclass
-class Plan:
-    goal: str
 
 
 def saved(store: Any, count: int, name: str = "s", *, shared: int = 0) -> tuple[list[Any], list[Any]]:
@@ -37,17 +31,6 @@ def test_states_come_in_the_order_of_the_checkpoints(store, count):
     assert list(store.load_each(checkpoints)) == states
     assert list(store.load_each(reversed(checkpoints))) == states[::-1]
     assert list(store.load_each(iter(checkpoints[:1] * 3))) == states[:1] * 3
-
-
-def test_checkpoints_of_several_sessions_and_registered_types_come_back(store):
-    store.register(Plan)
-    first = store.session("a").save([Plan("x")])
-    second = store.session("b").save({"plan": Plan("y")})
-    assert list(store.load_each([second, first, second])) == [
-        {"plan": Plan("y")},
-        [Plan("x")],
-        {"plan": Plan("y")},
-    ]
 
 
 def test_chunks_that_states_share_are_read_once(store):

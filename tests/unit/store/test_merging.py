@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import pytest
@@ -133,18 +132,6 @@ def test_a_conflict_that_nobody_decides_on_leaves_everything_as_it_was(session, 
     assert session.merge("risky", resolve={"b": "ours"}).conflicts
 
 
-@pytest.mark.parametrize(
-    ("resolve", "value", "how"),
-    [("ours", 2, "ours"), ("theirs", 3, "theirs"), (lambda c: c.ours * c.theirs, 6, "value")],
-)
-def test_conflicts_are_decided_as_asked(session, risky, resolve, value, how):
-    risky.save({"a": 3, "b": 2, "log": ["x", "t"], "big": BIG})
-    report = session.merge("risky", resolve={"a": resolve})
-    assert report.checkpoint is not None
-    assert [(each.conflict.path, each.how) for each in report.resolved] == [("a", how)]
-    assert session.load() == {"a": value, "b": 2, "log": ["x", "o", "t"], "big": BIG}
-
-
 def test_a_dry_run_tells_the_same_and_writes_nothing(session, store, risky):
     before = store.stats()
     dry = session.merge("risky", dry_run=True)
@@ -153,23 +140,6 @@ def test_a_dry_run_tells_the_same_and_writes_nothing(session, store, risky):
     assert kinds_of(store) == ["fork"]
     wet = session.merge("risky")
     assert dry.changes.json_patch() == wet.changes.json_patch()
-
-
-def test_a_head_that_moved_since_it_was_seen_is_a_conflict(session, store, risky):
-    store.session("s").save({"a": 9}, "another writer")
-    with pytest.raises(ConflictError) as caught:
-        session.merge("risky")
-    assert caught.value.code is ErrorCode.BRANCH_MOVED
-    assert kinds_of(store) == ["fork"]
-    # Who has seen nothing merges into what is there.
-    assert store.session("s").merge("risky", resolve="ours").checkpoint is not None
-
-
-def test_a_merge_that_another_writer_overtakes_is_worked_out_again(store, faulty, risky):
-    late = {"a": 2, "b": 1, "log": ["x", "o", "o2"], "big": BIG}
-    faulty.plan(Fault("commit", before=lambda: store.session("s").save(late)))
-    assert store.session("s").merge("risky").checkpoint is not None
-    assert store.session("s").load() == {**late, "b": 2, "log": ["x", "o", "o2", "t"]}
 
 
 def test_a_merge_with_an_expectation_is_refused_when_another_writer_is_faster(session, store, faulty, risky):
@@ -277,17 +247,6 @@ def test_what_one_side_took_back_after_a_crosswise_merge_is_asked_about(session,
     assert session.load() == {"x": 2, "y": 9, "z": 0} | back
 
 
-def test_what_only_one_side_changed_after_a_crosswise_merge_is_taken(session, crosswise):
-    beside, _ = crosswise
-    beside.save({"x": 2, "y": 9, "z": 7, "new": 1})
-    session.save({"x": 5, "y": 9, "z": 0})
-    report = session.merge("beside")
-    # x was 2 in one of the places where they met, and 1 in the other.
-    assert [each.path for each in report.conflicts] == ["x"]
-    session.merge("beside", resolve={"x": lambda c: c.ours})
-    assert session.load() == {"x": 5, "y": 9, "z": 7, "new": 1}
-
-
 def taken_back(session):
     """One side took back what it had merged, and then goes on."""
     session.save({"x": 1, "y": 0})
@@ -380,23 +339,6 @@ def test_nothing_to_merge_into_and_nothing_to_merge(session, store):
     session.save(1)
     with pytest.raises(NotFoundError):
         session.merge("risky")
-
-
-@dataclass
-class Plan:
-    goal: str
-    steps: list[str]
-
-
-def test_objects_are_merged_by_their_fields_known_or_not(session, store, backend, clock):
-    store.register(Plan)
-    session.save({"plan": Plan("win", ["a"])})
-    risky = session.fork(name="risky")
-    risky.save({"plan": Plan("draw", ["a"])})
-    session.save({"plan": Plan("win", ["a", "b"])})
-    unaware = holdfast.Store(backend, clock=clock).session("s")
-    assert unaware.merge("risky").checkpoint is not None
-    assert store.session("s").load() == {"plan": Plan("draw", ["a", "b"])}
 
 
 def test_the_report_is_plain_data(session, risky):

@@ -65,10 +65,6 @@ def test_documents_async_sessions_and_encoded_states_count_alike(backend):
     assert store.metrics().checkpoint_save_count == 2
 
 
-class Slow:
-    """Takes its time to be encoded, by the only clock that counts here."""
-
-
 def test_loads_are_counted_whatever_way_a_state_is_read(store, session):
     session.save({"n": [1, 2, 3]})
     session.load()

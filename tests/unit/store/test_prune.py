@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tests.unit.store.journal import check_links, kinds_of
 
 import holdfast
-from holdfast import BackendError, InvalidInputError, Keep, NotFoundError
+from holdfast import BackendError, InvalidInputError, Keep
 from holdfast.backends.memory import MemoryBackend
 from holdfast.testing.faults import Fault, FaultyBackend, failing, io_failed
 
@@ -57,50 +55,6 @@ def test_a_dry_run_says_the_same_and_changes_nothing(ten, store):
     assert ten.prune(Keep(last=4), only=True) == planned.replace(dry_run=False)
 
 
-def test_one_undo_brings_all_of_it_back_and_redo_removes_it_again(ten, store):
-    before = [(each.id, each.prev) for each in ten.log()]
-    ten.prune(Keep(last=2), only=True)
-
-    undone = ten.undo()
-    assert undone.kind == "prune"
-    assert [(each.id, each.prev) for each in ten.log()] == before
-    assert [ten.load(each)["n"] for each in ten.log()] == list(range(9, -1, -1))
-    ten.redo()
-    assert seqs(ten) == [10, 9]
-    check_links(store)
-
-
-def test_tips_pins_and_places_where_branches_part_stay(ten, store):
-    ten.pin("#2")
-    side = ten.fork("#4", "side")
-    report = ten.prune(Keep(max_age_days=1), only=True)
-
-    assert verdicts(report)[2] == (True, ("pinned",))
-    assert verdicts(report)[4] == (True, ("branches part here",))
-    assert seqs(ten) == [10, 4, 2]
-    assert seqs(side) == [11, 4, 2]
-    assert ten.load("#4") == {"n": 3}
-    check_links(store)
-
-
-def test_caps_win_over_rules(ten):
-    report = ten.prune(Keep(days=30, at_most=3), only=True)
-
-    assert seqs(ten) == [10, 9, 8]
-    assert verdicts(report)[7] == (False, ("at most 3",))
-
-
-def test_per_branch_counts_in_each_branch(ten):
-    side = ten.fork("#10", "side")
-    for n in range(4):
-        side.save({"side": n})
-    ten.prune(Keep(last=2, per="branch"), only=True)
-
-    # The place where they part counts as one of the two of main.
-    assert seqs(ten) == [10, 9]
-    assert seqs(side) == [15, 14, 10, 9]
-
-
 def test_per_agent_counts_over_all_sessions_of_the_agent_and_each_can_be_undone(store):
     for n in range(9):
         store.session(f"s{n % 3}", agent="scout").save({"n": n}, step=n)
@@ -122,15 +76,6 @@ def test_a_policy_that_says_nothing_or_is_none_is_refused(ten):
     assert caught.value.code == "empty-policy"
     with pytest.raises(InvalidInputError, match="must be a Keep"):
         ten.prune({"last": 3})
-
-
-def test_a_session_that_is_not_there_is_an_error_with_the_near_name(ten, store):
-    del ten
-    with pytest.raises(NotFoundError) as caught:
-        store.session("ss").prune(Keep(last=1), only=True)
-    assert caught.value.code == "session-missing"
-    with pytest.raises(NotFoundError):
-        store.session("nowhere").prune(Keep(last=1), dry_run=True, only=True)
 
 
 def test_what_is_saved_between_reading_and_writing_is_decided_about_too(ten, store, monkeypatch):
@@ -176,43 +121,6 @@ def test_two_that_prune_at_once_agree(ten, store, monkeypatch):
     ten.undo()
     ten.undo()
     assert len(seqs(ten)) == 10
-
-
-@given(
-    saves=st.lists(st.tuples(st.sampled_from(["a", "b", "c"]), st.booleans()), min_size=1, max_size=12),
-    last=st.integers(1, 6),
-    at_most=st.none() | st.integers(1, 6),
-)
-def test_whatever_is_pruned_every_state_that_is_left_loads_and_undo_is_exact(saves, last, at_most):
-    with holdfast.Store(MemoryBackend()) as store:
-        session = store.session("s")
-        session.save({"n": -1})
-        names = {"main": session}
-        for n, (branch, pinned) in enumerate(saves):
-            writer = names.get(branch)
-            if writer is None:
-                names[branch] = writer = session.fork("@", branch)
-            checkpoint = writer.save({"n": n})
-            if pinned:
-                writer.pin(checkpoint)
-
-        def seen():
-            return {
-                name: [(each.id, each.prev, writer.load(each)["n"]) for each in writer.log()]
-                for name, writer in names.items()
-            }
-
-        before = seen()
-        report = session.prune(Keep(last=last, at_most=at_most), only=True)
-        check_links(store)
-        after = seen()
-        for name, rows in after.items():
-            kept = [each for each in before[name] if each[0] in {row[0] for row in rows}]
-            # Nothing but what was removed is missing, in the same order, with the same states.
-            assert [(i, n) for i, _, n in kept] == [(i, n) for i, _, n in rows]
-        if report.deleted:
-            session.undo()
-            assert seen() == before
 
 
 @pytest.mark.parametrize("per", ["session", "agent"])

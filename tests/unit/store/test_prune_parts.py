@@ -53,16 +53,6 @@ def test_the_newest_stays_with_its_part_and_the_part_is_not_counted(twins, keep)
     assert (twins.real.checkpoint().id, twins.real.checkpoint().prev) == (part.id, whole.id)
 
 
-def test_a_part_that_is_the_tip_goes_with_its_whole(twins):
-    twins.save("k1")
-    newest = twins.save("k2")
-    twins.save("k1 x")
-    twins.save("k1 y z")
-
-    assert twins.prune(Keep(last=1), 1) == {"k2"}
-    assert twins.real.checkpoint().id == newest.id
-
-
 def test_whoever_pruned_the_tip_saves_on_without_looking(twins):
     twins.save("k1")
     newest = twins.save("k2")
@@ -73,25 +63,6 @@ def test_whoever_pruned_the_tip_saves_on_without_looking(twins):
 
     assert twins.save("k3").parent == newest.id
     twins.check()
-
-
-def test_a_pin_on_a_part_keeps_both(twins):
-    for key in ("k1", "k1 x", "k2", "k3"):
-        twins.save(key)
-    pinned = twins.real.checkpoint("#2")
-    twins.real.pin(pinned)
-    twins.model.pin(pinned.id)
-
-    assert twins.prune(Keep(last=1), 1) == {"k1", "k1 x", "k3"}
-
-
-def test_where_branches_part_at_a_part_its_whole_stays_too(twins):
-    for key in ("k1", "k1 x", "k2", "k3"):
-        twins.save(key)
-    beside = twins.real.save({"of": "beside"}, parent="#2")
-    twins.model.save({"of": "beside"}, parent=twins.real.checkpoint("#2").id, as_id=beside.id)
-
-    assert twins.prune(Keep(last=1), 1) == {"k1", "k1 x", "k3", None}
 
 
 def test_an_undo_brings_the_tip_back(twins):

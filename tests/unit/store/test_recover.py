@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 
 import pytest
 
 import holdfast
-from holdfast import ErrorCode, IntegrityError, NotFoundError, RecoveryWarning
+from holdfast import ErrorCode, IntegrityError, RecoveryWarning
 
 from .damage import chunk_of, flip, root_page, spoil
 
@@ -47,11 +46,6 @@ def recover(path, ref="@", **place):
         return store.session("s", **place).recover(ref)
 
 
-def test_what_is_whole_is_simply_loaded(path, saved):
-    found = recover(path)
-    assert (found.state["step"], found.checkpoint.id, found.damaged) == (5, saved[5].id, ())
-
-
 @pytest.mark.parametrize("damage", [damage_state, damage_row])
 def test_the_newest_that_is_whole_is_served_and_the_others_are_named(path, saved, damage):
     damage(path, saved[5])
@@ -84,15 +78,6 @@ def test_any_ref_can_be_recovered(path, saved, damage, ref):
         assert found.checkpoint.id in (saved[5].id, saved[3].id)
     else:
         assert found.checkpoint.id == saved[3].id
-
-
-def test_a_branch_goes_back_into_what_it_came_from(path, saved):
-    with holdfast.open(path) as store:
-        tip, fork = store.session("s", branch="try").log()[:2]
-    damage_state(path, tip)
-    found = recover(path, branch="try")
-    assert found.checkpoint.id == fork.id
-    assert found.state["step"] == 2
 
 
 @on_sqlite
@@ -156,13 +141,6 @@ def test_the_next_save_follows_the_damaged_head(path, saved):
             other.save({})
 
 
-def test_nothing_that_is_not_there_is_recovered(path, saved):
-    damage_state(path, saved[5])
-    for ref in ("#99", "tag:none", "nobranch", "ffff" * 16):
-        with pytest.raises(NotFoundError):
-            recover(path, ref)
-
-
 def test_where_nothing_is_whole_that_is_said(path, saved):
     for each in saved[:3]:
         damage_state(path, each)
@@ -170,18 +148,3 @@ def test_where_nothing_is_whole_that_is_said(path, saved):
         recover(path, "#3")
     assert caught.value.code is ErrorCode.NOTHING_INTACT
     assert caught.value.details["damaged"] == [each.id for each in reversed(saved[:3])]
-
-
-def test_the_twin_recovers_too(path, saved):
-    damage_state(path, saved[5])
-
-    async def twin():
-        async with holdfast.aopen(path) as store:
-            session = store.session("s")
-            with pytest.warns(RecoveryWarning):
-                loaded = await session.load(recover=True)
-            return loaded, await session.recover()
-
-    loaded, found = asyncio.run(twin())
-    assert loaded == found.state
-    assert found.checkpoint.id == saved[4].id

@@ -53,16 +53,6 @@ def test_each_save_is_one_commit_and_nobody_ever_finds_more_than_is_kept(store, 
     assert store.verify().ok
 
 
-def test_a_document_is_kept_in_bounds_in_the_same_way(store, batches):
-    document = store.session("s", keep=Keep(last=3)).document(default={"n": 0})
-    for n in range(8):
-        document["n"] = n
-        document.save(step=n)
-    assert len(batches) == 8
-    assert max(found for _, found in batches) == 3
-    assert store.session("s").load() == {"n": 7}
-
-
 def test_somebody_who_saves_in_between_is_counted(store, monkeypatch):
     session = store.session("s", keep=Keep(at_most=3))
     for n in range(3):

@@ -87,14 +87,6 @@ def test_a_later_save_is_not_answered_with_an_earlier_one_that_had_other_rows():
     assert [row["step"] for row in store.rows(STEPS).find()] == ["s1", "s2", "s3"]
 
 
-def test_the_same_key_again_writes_no_rows():
-    store = holdfast.Store(MemoryBackend())
-    s = store.session("work")
-    first = s.save({"n": 1}, key="k", rows=begun())
-    assert s.save({"n": 1}, key="k", rows=begun()).id == first.id
-    assert store.rows(STEPS).count() == 1
-
-
 def test_rows_alone_are_fenced_by_a_lease(tmp_path):
     with holdfast.open(tmp_path / "s.db") as store:
         with store.lease("heartbeat:work") as held:

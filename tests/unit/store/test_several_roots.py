@@ -68,53 +68,6 @@ def test_of_two_that_begin_the_same_branch_one_is_first(backend, session, store,
     assert seqs(early.log()) == [2]
 
 
-def test_with_a_parent_the_new_branch_begins_there(session, store, side):
-    made = store.session("s", branch="idea").save({}, expect=None, parent="#2")
-    assert (made.branch, made.parents) == ("idea", (session.checkpoint("#2").id,))
-    check_links(store)
-
-
-def test_a_branch_that_was_renamed_or_dropped_can_be_begun_anew(session, store, side):
-    side.rename_branch("side", "old")
-    again = store.session("s", branch="side").save({}, expect=None)
-    assert (again.branch, again.parents) == ("side", ())
-    session.delete_branch("side", force=True)
-    assert store.session("s", branch="side").save({}, expect=None).parents == ()
-    check_links(store)
-
-
-def test_a_document_begins_a_branch_too(session, store):
-    session.save({})
-    document = store.session("s", branch="side").document(default={"n": 1})
-    with pytest.raises(NotFoundError):
-        document.save()
-    assert document.save(expect=None).branch == "side"
-    document["n"] = 2
-    document.save()
-    assert store.session("s", branch="side").load() == {"n": 2}
-
-
-def test_deleting_all_of_a_line_removes_its_branch_and_undo_brings_it_back(session, store, side):
-    side.delete("#4")
-    side.delete("#3")
-    assert [each.name for each in session.branches()] == ["main"]
-    side.undo()
-    assert seqs(side.log()) == [3]
-    side.undo()
-    assert seqs(side.log()) == [4, 3]
-    side.delete("#3")
-    assert (seqs(side.log()), side.checkpoint("#4").skipped) == ([4], 1)
-    assert seqs(session.log()) == [5, 2, 1]
-    check_links(store)
-
-
-def test_clear_takes_every_line_and_undo_brings_all_back(session, store, side):
-    assert session.clear() == 5
-    session.undo()
-    assert (seqs(session.log()), seqs(side.log())) == ([5, 2, 1], [4, 3])
-    check_links(store)
-
-
 def test_retention_keeps_the_tip_of_each_line(session, store, side):
     session.prune(Keep(last=1), only=True)
     assert (seqs(session.log()), seqs(side.log())) == ([5], [4])
@@ -122,12 +75,4 @@ def test_retention_keeps_the_tip_of_each_line(session, store, side):
     session.prune(Keep(last=1, per="branch"), only=True)
     assert (seqs(session.log()), seqs(side.log())) == ([5], [4])
     check_links(store)
-    assert store.verify().ok
-
-
-def test_gc_keeps_the_states_of_every_line(session, store, side):
-    session.delete("#1")
-    side.delete("#3")
-    assert store.gc(keep_days=0).checkpoints == 2
-    assert [session.load("#2"), session.load(), side.load()] == [{"main": 2}, {"main": 5}, {"side": 4}]
     assert store.verify().ok

@@ -102,14 +102,6 @@ def test_a_store_registers_with_everything_that_register_takes(memory):
     assert caught.value.code is ErrorCode.TYPE_NAME_TAKEN
 
 
-def test_a_registered_class_is_known_to_sessions_that_were_there_before(memory):
-    s = memory.session("s")
-    s.save({"n": 1})
-    memory.register(Plan)
-    s.save({"plan": Plan("later")})
-    assert s.load() == {"plan": Plan("later")}
-
-
 @pytest.mark.parametrize(
     "state",
     [
@@ -196,36 +188,6 @@ def test_what_the_function_raises_is_named_with_the_path(memory):
     assert "OSError: no word about Plan" in str(error)
     assert "on_unknown" in error.hint
     assert isinstance(error.__cause__, OSError)
-
-
-def test_loading_never_asks(memory):
-    memory.register(Plan)
-    memory.session("s").save([Plan("a")])
-    other = holdfast.Store(memory._backend)
-    asked = Asked(other, Plan)
-    other.on_unknown(asked)
-    (loaded,) = other.session("s").load()
-    assert isinstance(loaded, Opaque)
-    other.session("s").save([loaded])
-    assert asked.asked == {}
-
-
-def test_a_document_asks_too(memory):
-    asked = Asked(memory, Plan)
-    memory.on_unknown(asked)
-    document = memory.session("s").document(default={"plans": []})
-    for n in range(3):
-        document["plans"].append(Plan(str(n)))
-        document.save()
-    assert asked.asked == {Plan: 1}
-    assert memory.session("s").load() == {"plans": [Plan("0"), Plan("1"), Plan("2")]}
-    document["mood"] = Mood.CALM
-    for count in (1, 2):
-        with pytest.raises(InvalidInputError):
-            document.save()
-        assert asked.asked == {Plan: 1, Mood: count}
-    del document["mood"]
-    document.save()
 
 
 def test_the_async_twin_registers_and_asks_before_the_first_await():

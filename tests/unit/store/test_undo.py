@@ -108,17 +108,6 @@ def test_saves_are_not_undone(session, store):
     assert [each.id for each in store.sessions()] == ["s"]
 
 
-def test_a_save_does_not_end_undo_or_redo_of_what_it_does_not_touch(session):
-    session.save({"n": 0})
-    session.tag("#1", "a")
-    session.save({"n": 1})
-    session.undo()
-    session.save({"n": 2})
-    session.redo()
-    assert session.checkpoint("#1").tags == ("a",)
-    assert session.load() == {"n": 2}
-
-
 def test_undoing_a_restore_goes_back_to_the_head_before_and_the_session_expects_it(session, store):
     session.save({"n": 0})
     head = session.save({"n": 1})
@@ -136,37 +125,6 @@ def test_undoing_something_else_does_not_make_a_session_expect_what_it_has_not_s
     session.undo()
     with pytest.raises(ConflictError):
         session.save({"n": 2})
-
-
-def test_what_was_deleted_comes_back_even_if_the_branch_went_on_without_it(session, store):
-    session.save({"n": 0})
-    lost = session.save({"n": 1})
-    session.delete("@")
-    newest = session.save({"n": 2})
-    undone = session.undo()
-    assert undone.head == newest
-    assert session.load(lost) == {"n": 1}
-    assert [cp.seq for cp in session.log()] == [3, 1]
-    check_links(store)
-    session.redo()
-    assert not session.exists(lost)
-    assert session.checkpoint() == newest
-    check_links(store)
-
-
-def test_a_checkpoint_that_was_saved_onto_a_deleted_one_follows_it_again(session, store):
-    first, second = session.save({"n": 0}), session.save({"n": 1})
-    other = store.session("s")
-    other.load()
-    session.delete(second)
-    child = other.save({"n": 2}, on_conflict="fork")
-    assert (child.prev, child.skipped) == (first.id, 1)
-    session.undo()
-    again = session.checkpoint(child)
-    assert (again.prev, again.skipped) == (second.id, 0)
-    session.redo()
-    assert (session.checkpoint(child).prev, session.checkpoint(child).skipped) == (first.id, 1)
-    check_links(store)
 
 
 def test_a_session_on_a_branch_that_undo_removed_does_not_begin_a_new_line_unasked(session):
@@ -192,17 +150,6 @@ def test_undoing_a_rename_or_a_switch_takes_the_session_along(session, store):
     session.undo()
     assert session.branch == current_of(store) == "trunk"
     assert session.save({"n": 1}).prev == session.checkpoint("#1").id
-
-
-def test_undoing_the_deletion_of_a_branch_does_not_pull_others_onto_it(session, store):
-    session.save({"n": 0})
-    session.fork("@", "idea")
-    session.switch("idea")
-    session.switch("main", remember=False)
-    session.delete_branch("idea", force=True)
-    assert current_of(store) == "main"
-    session.undo()
-    assert (session.branch, current_of(store)) == ("main", "idea")
 
 
 def test_operations_lists_what_was_done_newest_first(lines, clock):

@@ -9,8 +9,8 @@ import holdfast
 from holdfast import ConflictError, ErrorCode, NotFoundError
 from holdfast.errors import IntegrityError
 from holdfast.history.oplog import operation
-from holdfast.history.removal import Change, plan_removal
-from holdfast.storage.records import Batch, CheckpointId, Claim, Guard, Query
+from holdfast.history.removal import plan_removal
+from holdfast.storage.records import Batch, CheckpointId, Claim, Query
 from holdfast.testing.faults import Fault, FaultyBackend
 
 
@@ -70,36 +70,6 @@ def test_a_fork_cannot_be_undone_once_another_branch_began_on_it(session, store)
     check_links(store)
 
 
-def test_undo_save_redo_is_blocked_with_a_way_out(session, store):
-    session.save({"n": 0})
-    session.save({"n": 1})
-    session.restore("#1")
-    session.undo()
-    session.save({"n": 2})
-    with pytest.raises(ConflictError) as caught:
-        session.redo()
-    assert caught.value.code is ErrorCode.UNDO_BLOCKED
-    assert "cannot be redone: branch 'main' is at #4 now, and was left at #2" in str(caught.value)
-    assert "s.restore('#1') (holdfast restore '#1')" in caught.value.hint
-    session.restore("#1")
-    assert session.load() == {"n": 0}
-    check_links(store)
-
-
-def test_a_switch_cannot_be_undone_into_what_others_changed(session, store):
-    session.save({})
-    session.fork("@", "idea")
-    session.switch("idea", remember=True)
-    with store._backend.reader() as reader:
-        row = reader.session("s")
-    # As something would that is not undone in turn.
-    entry = operation(row, "retire", 1)
-    store._backend.commit(Batch(claim=Claim("s"), at=1, operations=(entry,), switch_to="elsewhere"))
-    with pytest.raises(ConflictError) as caught:
-        session.undo()
-    assert caught.value.code is ErrorCode.UNDO_BLOCKED
-
-
 def test_a_head_to_go_back_to_that_was_removed_blocks(session, store):
     session.save({"n": 0})
     session.save({"n": 1})
@@ -140,48 +110,6 @@ def hide(store, number):
     )
 
 
-def gone_for_good(store, number, kind):
-    """Remove a checkpoint as gc does (one that was hidden before) or as automatic retention does."""
-    with store._backend.reader() as reader:
-        owner = reader.session("s")
-        (row,) = reader.checkpoints(Query(session="s", seq=number, include_hidden=True))
-        change = Change([], [])
-        if not row.hidden:
-            change = plan_removal(reader, owner, row, force=True)
-    entry = operation(owner, kind, 5_000_000, edits=change.edits, moves=change.moves)
-    store._backend.commit(
-        Batch(
-            claim=Claim("s"),
-            at=1,
-            edits=tuple(new for _, new in change.edits),
-            moves=tuple(change.moves),
-            operations=(entry,),
-            guard=Guard(owner.log_count),
-            removals=(row.id,),
-        )
-    )
-
-
-def test_undo_ends_where_gc_removed_something(session, store):
-    session.save({"n": 0})
-    session.save({"n": 1})
-    session.tag("#1", "a")
-    session.delete("#2")
-    gone_for_good(store, 2, "gc")
-    with pytest.raises(NotFoundError) as caught:
-        session.undo()
-    assert caught.value.code is ErrorCode.UNDO_GONE
-    assert "is no longer in the store" in str(caught.value)
-    assert [each.undoable for each in session.operations()] == [False] * 3
-    # What is done after it can be undone, down to there.
-    session.pin("@")
-    session.undo()
-    session.redo()
-    session.undo()
-    with pytest.raises(NotFoundError):
-        session.undo()
-
-
 def test_gc_and_forget_end_undo_and_say_so(session, store):
     session.save({"n": 0})
     session.save({"n": 1})
@@ -200,53 +128,6 @@ def test_gc_and_forget_end_undo_and_say_so(session, store):
     session.untag("@", "a")
     assert session.undo().kind == "tag"
     check_links(store)
-
-
-def test_gc_within_the_time_of_grace_leaves_undo_alone(session, store):
-    session.save({"n": 0})
-    session.save({"n": 1})
-    session.delete("@")
-    store.gc()
-    assert session.undo().head.seq == 2
-
-
-def test_redo_ends_where_gc_removed_something(session, store):
-    session.save({"n": 0})
-    session.restore("@")
-    session.undo()
-    gone_for_good(store, 2, "gc")
-    with pytest.raises(NotFoundError) as caught:
-        session.redo()
-    assert caught.value.code is ErrorCode.UNDO_GONE
-
-
-def test_automatic_retention_is_passed_over(session, store):
-    for n in range(3):
-        session.save({"n": n})
-    session.tag("@", "a")
-    gone_for_good(store, 1, "retire")
-    assert session.undo().kind == "tag"
-    gone_for_good(store, 2, "retire")
-    assert session.redo().kind == "tag"
-    assert [(each.kind, each.undoable) for each in session.operations()] == [
-        ("redo", True),
-        ("retire", False),
-        ("undo", False),
-        ("retire", False),
-        ("tag", False),
-    ]
-    check_links(store)
-
-
-def test_what_retention_removed_meanwhile_cannot_be_brought_back(session, store):
-    session.save({"n": 0})
-    session.save({"n": 1})
-    session.tag("#1", "a")
-    gone_for_good(store, 1, "retire")
-    with pytest.raises(NotFoundError) as caught:
-        session.undo()
-    assert caught.value.code is ErrorCode.UNDO_GONE
-    assert "no longer in the store" in str(caught.value)
 
 
 def test_an_undo_beside_a_save_is_worked_out_again(faulty, faulty_store):

@@ -46,28 +46,6 @@ def test_a_cap_is_exact_after_each_save(store, most):
     assert set(kinds_of(store)) == {"retire"}
 
 
-def test_what_is_pinned_or_a_tip_stays_and_costs_nothing_newer_its_place(store):
-    session = store.session("s", keep=Keep(at_most=3))
-    session.save({"n": 0}, step=0)
-    session.pin("@")
-    other = session.fork(name="side")
-    other.save({"n": "side"}, step=100)
-    for n in range(1, 8):
-        session.save({"n": n}, step=n)
-
-    assert steps(session) == [7, 6, 5, 0]
-    assert steps(other) == [100, 0]
-
-
-def test_an_age_is_kept_to(store, clock):
-    session = store.session("s", keep=Keep(max_age_days=30))
-    for n in range(5):
-        session.save({"n": n}, step=n)
-        clock.now += 10 * 86_400_000_000
-
-    assert steps(session) == [4, 3, 2]
-
-
 def test_a_cap_per_agent_counts_over_all_sessions_of_the_agent(store):
     keep = Keep(at_most=4, per="agent")
     for n in range(9):
@@ -77,15 +55,6 @@ def test_a_cap_per_agent_counts_over_all_sessions_of_the_agent(store):
     # The newest four, and the tips: every session has one.
     assert sorted(each.step for each in store.find(agent="scout")) == [5, 6, 7, 8]
     assert len(store.find(agent="ranger")) == 9
-
-
-def test_without_keep_nothing_goes(store):
-    session = store.session("s")
-    for n in range(20):
-        session.save({"n": n}, step=n)
-
-    assert len(session.log()) == 20
-    assert kinds_of(store) == []
 
 
 def test_undo_passes_over_what_retention_did(store):
@@ -99,17 +68,6 @@ def test_undo_passes_over_what_retention_did(store):
     assert not session.checkpoint("#1").pinned
     session.save({"n": 6})
     assert [each.seq for each in session.log()] == [7, 6, 5]
-
-
-def test_documents_are_kept_in_bounds_too(store):
-    document = store.session("s", keep=Keep(at_most=3)).document(default={"log": []})
-    for n in range(12):
-        document["log"].append(n)
-        document.save(step=n)
-        assert len(rows_of(store)) == min(n + 1, 3)
-
-    session = store.session("s")
-    assert [session.load(each)["log"][-1] for each in session.log()] == [11, 10, 9]
 
 
 def test_chunks_go_after_a_while_and_the_store_stays_small(store):

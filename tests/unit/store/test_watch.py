@@ -33,33 +33,6 @@ def test_it_begins_now_and_ends_when_nothing_came(store):
     assert list(store.watch(timeout=0)) == []
 
 
-def test_after_a_checkpoint_comes_what_was_saved_later(store):
-    session = store.session("s")
-    made = [session.save({"n": n}) for n in range(5)]
-
-    assert names(store.watch(after=made[1], timeout=0)) == [("s", 3), ("s", 4), ("s", 5)]
-    assert list(store.watch(after=made[4], timeout=0)) == []
-
-
-def test_one_session_is_watched_alone(store):
-    stream = store.watch(session="t", timeout=0)
-    for n in range(6):
-        store.session("st"[n % 2]).save({"n": n})
-
-    assert names(stream) == [("t", 1), ("t", 2), ("t", 3)]
-
-
-@pytest.mark.parametrize("page", [1, 2, 3, 256])
-def test_more_than_a_page_comes_whole_and_in_order(store, monkeypatch, page):
-    monkeypatch.setattr(watching, "_PAGE", page)
-    everything, one = store.watch(timeout=0), store.watch(session="a", timeout=0)
-    for n in range(12):
-        store.session("ab"[n % 3 == 0]).save({"n": n})
-
-    assert len(names(everything)) == 12
-    assert [each.seq for each in one] == list(range(1, 9))
-
-
 def test_what_was_removed_before_it_was_seen_is_left_out_and_nothing_waits_for_it(store):
     stream = store.watch(timeout=0)
     session = store.session("s")
@@ -133,13 +106,6 @@ def test_a_store_that_is_closed_ends_it_with_an_error(store):
 def test_a_time_that_is_none_is_refused_at_once(store, timeout):
     with pytest.raises(InvalidInputError, match="timeout"):
         store.watch(timeout=timeout)
-
-
-def test_what_it_begins_after_must_be_a_checkpoint(store):
-    with pytest.raises(InvalidInputError, match="after"):
-        store.watch(after="#1")
-    with pytest.raises(InvalidInputError, match="session"):
-        store.watch(session=7)
 
 
 @given(st.lists(st.sampled_from(["save a", "save b", "look", "delete"]), max_size=30), st.integers(1, 4))

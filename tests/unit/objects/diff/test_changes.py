@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter, OrderedDict, defaultdict, deque
 from dataclasses import dataclass, field
 from enum import Enum
@@ -92,10 +91,6 @@ def test_what_is_equal_to_python_but_of_another_kind_has_changed(one, other):
     assert [op for op, *_ in told({"x": one}, {"x": other})] == ["replace"]
 
 
-def test_nan_is_equal_to_nan():
-    assert told([math.nan], [float("nan")]) == []
-
-
 def test_another_order_of_keys_is_told_as_a_move_and_leaves_the_patch_empty():
     old, new = {"a": 1, "b": 2, "c": 3}, {"c": 3, "a": 1, "b": 2}
     changes = diff_values(old, new, TYPES)
@@ -113,13 +108,6 @@ def test_an_item_with_an_id_is_the_same_item_wherever_it_stands():
     ]
 
 
-def test_items_with_other_ids_are_never_taken_for_each_other():
-    assert [op for op, *_ in told([{"id": 1, "text": "same"}], [{"id": 2, "text": "same"}])] == [
-        "remove",
-        "add",
-    ]
-
-
 def test_objects_have_an_identity_too():
     @dataclass
     class Message:
@@ -132,25 +120,6 @@ def test_objects_have_an_identity_too():
     assert [(c.op, c.path, c.old_path) for c in changes] == [
         ("remove", "[0]", "[0]"),
         ("replace", "[0].text", "[1].text"),
-    ]
-
-
-def test_an_edited_item_beside_an_inserted_one_is_still_the_same_item():
-    old = [{"text": "one", "n": 1}, {"text": "two", "n": 2}]
-    new = [{"text": "one", "n": 1}, {"text": "new", "n": 7}, {"text": "two", "n": 3}]
-    assert told(old, new) == [
-        ("add", "[1]", None, {"text": "new", "n": 7}),
-        ("replace", "[2].n", 2, 3),
-    ]
-
-
-def test_a_sliding_window_is_what_went_and_what_came():
-    old = list(range(1000, 2000))
-    assert [(c[0], c[1]) for c in told(old, [*old[2:], 7, 8])] == [
-        ("remove", "[0]"),
-        ("remove", "[1]"),
-        ("add", "[998]"),
-        ("add", "[999]"),
     ]
 
 

@@ -11,28 +11,10 @@ from holdfast import IntegrityError, NotFoundError, StateError
 from holdfast.objects.codec.registry import GLOBAL
 from holdfast.objects.diff import pairs
 from holdfast.objects.diff.diff import diff_roots, diff_values
-from holdfast.objects.diff.encoded_value import Encoded
 from holdfast.objects.hashing import hash_chunk
 from holdfast.objects.tree import nodes
-from holdfast.objects.tree.nodes import MalformedNodeError
 from holdfast.objects.tree.state import encode_state
 from holdfast.storage.records import ChunkHash
-
-NO_LISTS = [
-    b"",
-    b"\x91",
-    b"\x91\x01\x01",
-    b"\x92\x01",
-    b"\xdd\xff\xff\xff\xff\x01",
-    b"\x91\xa5ab",
-    b"\x82\xa1a\x01\xa1a\x02",
-]
-
-
-@pytest.mark.parametrize("data", NO_LISTS)
-def test_what_is_no_list_or_dict_is_refused(data):
-    with pytest.raises(MalformedNodeError):
-        Encoded(data).inside()
 
 
 def test_a_long_list_in_which_everything_changed_is_paired_in_linear_time(monkeypatch):

@@ -95,18 +95,3 @@ def test_the_ten_edits_of_a_step_in_ten_megabytes_read_two_percent_of_the_chunks
     ]
     assert len(chunks.names) == len(set(chunks.names))
     assert len(chunks.names) <= 0.02 * (len(chunks.of(root)) + len(chunks.of(other)))
-
-
-def test_the_same_root_is_not_read_at_all(large):
-    _, chunks, root = large
-    assert not chunks.diff(root, root)
-    assert chunks.names == []
-
-
-def test_an_unchanged_subtree_is_not_read_at_all(large):
-    state, chunks, root = large
-    other = chunks.keep(state | {"score": 0.5})
-    assert paths(chunks.diff(root, other)) == [("replace", "score")]
-    assert len(chunks.names) == 2
-    assert not chunks.diff(root, other, path="messages")
-    assert len(chunks.names) == 2

@@ -68,19 +68,6 @@ def item(number: int, **fields: Any) -> dict[str, Any]:
 
 
 class TestDicts:
-    def test_different_keys_are_both_changed(self):
-        assert clean({"a": 1, "b": 2}, {"a": 5, "b": 2}, {"a": 1, "b": 7}) == {"a": 5, "b": 7}
-        assert clean({"a": 1, "b": 2}, {"b": 2}, {"a": 1, "b": 2, "c": 3}) == {"b": 2, "c": 3}
-
-    def test_the_same_change_is_made_once(self):
-        assert clean({"a": 1}, {"a": 2, "n": 1}, {"a": 2, "n": 1, "z": 0}) == {"a": 2, "n": 1, "z": 0}
-
-    def test_dicts_in_dicts_are_merged_too(self):
-        base = {"x": {"y": {"a": 1, "b": 1}}}
-        assert clean(base, {"x": {"y": {"a": 2, "b": 1}}}, {"x": {"y": {"a": 1, "b": 2}}}) == {
-            "x": {"y": {"a": 2, "b": 2}}
-        }
-
     def test_keys_are_in_our_order_and_then_come_theirs(self):
         result = clean({"a": 1, "b": 1}, {"a": 1, "o": 1, "b": 1}, {"t": 1, "a": 1, "b": 2})
         assert list(result) == ["a", "o", "b", "t"]
@@ -118,14 +105,6 @@ class TestDicts:
         assert clean({}, {"k": {"x": 1}}, {"k": {"y": 2}}) == {"k": {"x": 1, "y": 2}}
         assert only({}, {"k": {"x": 1}}, {"k": {"x": 2}}) == ("add/add", "k.x", ABSENT, 1, 2)
 
-    def test_none_is_a_value(self):
-        assert only({"k": 1}, {"k": None}, {}) == ("edit/remove", "k", 1, None, ABSENT)
-        assert clean({"k": None, "n": 0}, {"k": None, "n": 1}, {"n": 0}) == {"n": 1}
-
-    def test_keys_of_any_type(self):
-        assert clean({1: 0, "a": 0}, {1: 1, "a": 0}, {1: 0, "a": 2, (3,): 3}) == {1: 1, "a": 2, (3,): 3}
-        assert only({1: 0}, {1: 1}, {1: 2})[:2] == ("edit/edit", "{1}")
-
     def test_a_dict_stays_a_dict_when_its_first_key_comes_that_is_no_text(self):
         assert clean({"a": 1}, {"a": 1, 2: 2}, {"a": 5}) == {"a": 5, 2: 2}
         assert clean({"a": 1, 2: 2}, {"a": 1}, {"a": 5, 2: 2}) == {"a": 5}
@@ -160,18 +139,6 @@ class TestSequences:
         found = clean(["a"], ["a", *ours], ["a", *theirs])
         assert Counter(found) == Counter(["a", *result])
         assert found[0] == "a"
-
-    def test_edits_in_different_places_are_both_made(self):
-        assert clean(list("abcd"), list("aXcd"), list("abcY")) == list("aXcY")
-        assert clean(list("abcd"), list("abXd"), list("aYcd")) == list("aYXd")
-
-    def test_an_insertion_and_a_removal(self):
-        assert clean(list("abcd"), list("acd"), list("abcXd")) == list("acXd")
-        assert clean(list("abcd"), list("acd"), list("abXcd")) == list("aXcd")
-
-    def test_both_removed_some(self):
-        assert clean(list("abcdef"), list("adef"), list("abcdf")) == list("adf")
-        assert clean(list("abcdef"), list("aef"), list("abf")) == list("af")
 
     def test_one_trimmed_what_the_other_appended_to(self):
         assert clean(list("abcd"), list("cdo"), list("abcdt")) == list("cdot")
@@ -236,23 +203,9 @@ class TestSequences:
         assert only(base, ours, theirs)[:2] == ("type", "[1]")
         assert merged(base, ours, theirs, "ours").value == [*ours, "new"]
 
-    def test_a_function_is_asked_about_the_stretch_and_nothing_in_it(self):
-        asked: list[str] = []
-
-        def choose(conflict: Any) -> Any:
-            asked.append(conflict.path)
-            return conflict.ours + conflict.theirs
-
-        result = merged(["note", "z"], ["note o", "z"], ["note t", "more", "z"], choose)
-        assert (result.value, asked) == (["note o", "note t", "more", "z"], ["[0:1]"])
-
     def test_a_change_of_what_the_other_removed(self):
         base = [{"k": 1, "t": "x"}, "b", "c"]
         assert only(base, [{"k": 2, "t": "x"}, "b", "c"], ["b", "c"])[:2] == ("edit/remove", "[0]")
-
-    def test_items_are_merged_inside(self):
-        base = [{"k": 1, "t": "x"}, "z"]
-        assert clean(base, [{"k": 2, "t": "x"}, "z"], [{"k": 1, "t": "y"}, "z"]) == [{"k": 2, "t": "y"}, "z"]
 
     def test_an_item_that_was_moved_is_changed_where_it_is_now(self):
         item, changed = {"k": 1, "a": "long enough to be known"}, {"k": 2, "a": "long enough to be known"}
@@ -270,9 +223,6 @@ class TestSequences:
         item, changed = {"k": 1, "a": "long enough to be known"}, {"k": 2, "a": "long enough to be known"}
         for theirs in ([changed, "b", "c", "t"], [item, "b", "c", item]):
             assert only([item, "b", "c"], ["b", "c", item], theirs)[0] == "order"
-
-    def test_lists_that_replaced_something_else_are_a_conflict(self):
-        assert only({"l": None}, {"l": [1]}, {"l": [2]})[0] == "edit/edit"
 
     def test_a_deque_grows_like_a_list_unless_it_has_a_limit(self):
         assert clean(deque("a"), deque("ao"), deque("at")) == deque("aot")
@@ -293,12 +243,6 @@ class TestItemsWithAnId:
         base = [item(1), item(2)]
         ours, theirs = [item(1), item(10), item(2)], [item(1), item(20), item(2), item(21)]
         assert [each["id"] for each in clean(base, ours, theirs)] == [1, 10, 20, 2, 21]
-
-    def test_what_was_put_behind_a_removed_item_keeps_its_place(self):
-        base = [item(1), item(2), item(3)]
-        ours, theirs = [item(1), item(10), item(3)], [item(1), item(2), item(20), item(3)]
-        for sides in ((ours, theirs), (theirs, ours)):
-            assert [each["id"] for each in clean(base, *sides)] == [1, 10, 20, 3]
 
     def test_an_equal_item_that_both_added_is_one_item(self):
         assert clean([], [item(1, a=1)], [item(1, a=1), item(2)]) == [item(1, a=1), item(2)]
@@ -321,26 +265,8 @@ class TestItemsWithAnId:
         assert only(base, [item(3), item(1), item(2)], [item(2), item(1), item(3)])[:2] == ("order", "")
         assert clean(base, base[::-1], [*base[::-1], item(4)]) == [*base[::-1], item(4)]
 
-    def test_one_order_and_edits(self):
-        base = [item(1), item(2), item(3)]
-        theirs = [item(3), item(2), item(1)]
-        assert clean(base, [item(1), item(2), item(3, a=1), item(9)], theirs) == [
-            item(3, a=1),
-            item(9),
-            item(2),
-            item(1),
-        ]
-
     def test_ids_that_are_there_twice_say_nothing(self):
         assert clean([item(1)], [item(1), item(1)], [item(1)]) == [item(1), item(1)]
-
-    def test_objects_with_an_id(self):
-        base = [Note(1, "a"), Note(2, "b")]
-        assert clean(base, [Note(2, "b"), Note(1, "a")], [Note(1, "A"), Note(2, "b"), Note(3, "c")]) == [
-            Note(2, "b"),
-            Note(3, "c"),
-            Note(1, "A"),
-        ]
 
 
 class TestTexts:
@@ -352,12 +278,6 @@ class TestTexts:
 
     def test_lines_that_both_appended_are_a_conflict(self):
         assert only("a\n", "a\no\n", "a\nt\n")[0] == "edit/edit"
-
-    def test_a_text_of_one_line_is_one_thing(self):
-        assert only("one two", "ONE two", "one TWO")[0] == "edit/edit"
-
-    def test_bytes_are_one_thing(self):
-        assert only(b"a\nb\nc", b"A\nb\nc", b"a\nb\nC")[0] == "edit/edit"
 
     def test_half_a_surrogate_pair_makes_a_text_one_thing(self):
         assert only("a\nb\nc\ud800", "A\nb\nc\ud800", "a\nb\nC\ud800")[0] == "edit/edit"
@@ -381,18 +301,6 @@ class TestObjects:
     def test_a_field_that_both_changed(self):
         assert only(Plan("a", []), Plan("b", []), Plan("c", []))[:2] == ("edit/edit", "goal")
 
-    def test_an_object_that_became_a_dict_is_a_conflict(self):
-        assert only({"p": Plan("a", [])}, {"p": Plan("b", [])}, {"p": {}})[:2] == ("type", "p")
-
-    def test_an_enum_is_one_thing(self):
-        assert only(Colour.RED, Colour.BLUE, Colour.GREEN) == (
-            "edit/edit",
-            "",
-            Colour.RED,
-            Colour.BLUE,
-            Colour.GREEN,
-        )
-
     def test_what_a_model_was_told_is_merged(self):
         result = clean(Model(a=1), Model(a=1, c=2), Model(a=1, b=3))
         assert result == Model(a=1, b=3, c=2)
@@ -405,11 +313,6 @@ class TestObjects:
             "M", 1, {"a": 1, "b": 3, "c": 2}, None
         )
         assert clean(Model(), Model(c=2), Model(b=3)).model_fields_set == {"b", "c"}
-
-
-def test_an_object_without_extras_gets_none():
-    base, ours, theirs = (Opaque("X", 1, data) for data in ({"a": 1, "b": 1}, {"a": 1}, {"a": 1, "b": 2}))
-    assert merged(base, ours, theirs, "theirs").value == Opaque("X", 1, {"a": 1, "b": 2}, None)
 
 
 def test_depth_is_no_obstacle():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import gzip
-import io
 import json
 import os
 import subprocess
@@ -15,7 +14,7 @@ import pytest
 from tests.unit.store.archive.archive_samples import filled
 
 import holdfast
-from holdfast import BackendError, ErrorCode, HoldfastWarning, InvalidInputError, NotFoundError
+from holdfast import BackendError, ErrorCode, HoldfastWarning, InvalidInputError
 from holdfast.store.archive import export
 
 
@@ -33,17 +32,6 @@ def test_a_json_file_has_sorted_fields_and_the_state_in_its_own_order(session, t
     assert list(document["state"]) == ["z", "a"]
     assert document["format"] == "holdfast-checkpoint"
     assert document["version"] == 1
-
-
-def test_one_changed_value_changes_one_line_of_the_state(session, tmp_path):
-    session.save({"a": [1, 2, 3], "b": {"c": "x"}})
-    session.export("@", tmp_path / "one.json")
-    session.save({"a": [1, 5, 3], "b": {"c": "x"}})
-    session.export("@", tmp_path / "two.json")
-    texts = [(tmp_path / name).read_text() for name in ("one.json", "two.json")]
-    states = [text[text.index('\n  "state"') : text.index('\n  "status"')].splitlines() for text in texts]
-    assert len(states[0]) == len(states[1])
-    assert sum(a != b for a, b in zip(*states, strict=True)) == 1
 
 
 def test_the_same_checkpoint_is_the_same_bytes_from_every_store(session, tmp_path):
@@ -68,35 +56,6 @@ def test_a_folder_gets_a_file_a_checkpoint_named_by_time_and_digits(session, tmp
     assert again.files == report.files
 
 
-def test_json_lines_are_appended_to_and_have_each_checkpoint_once(session, tmp_path):
-    path = tmp_path / "log.jsonl"
-    assert session.export("#1", path).checkpoints == 1
-    assert session.export(["#2", "#1"], path).checkpoints == 1
-    lines = path.read_text().splitlines()
-    assert [json.loads(each)["message"] for each in lines] == ["step 0", "step 1"]
-
-
-def test_a_range_and_an_open_stream_will_do(session):
-    stream = io.BytesIO()
-    assert session.export("#1..#4", stream).checkpoints == 3
-    assert len(stream.getvalue().splitlines()) == 3
-    one = io.BytesIO()
-    session.export("@", one)
-    assert json.loads(one.getvalue())["message"] == "step 4"
-
-
-def test_a_file_that_is_there_is_not_written_over_unless_forced(session, tmp_path):
-    path = tmp_path / "c.json"
-    path.write_text("mine")
-    with pytest.raises(InvalidInputError) as caught:
-        session.export("@", path)
-    assert caught.value.code is ErrorCode.PATH_EXISTS
-    assert path.read_text() == "mine"
-    session.export("@", path, force=True)
-    assert json.loads(path.read_text())["message"] == "step 4"
-    assert [each.name for each in tmp_path.iterdir()] == ["c.json"]
-
-
 @pytest.mark.parametrize(
     ("refs", "name", "options"),
     [
@@ -114,32 +73,6 @@ def test_what_does_not_fit_the_file_is_refused_before_anything_is_written(
     with pytest.raises(InvalidInputError):
         session.export(refs, f"{tmp_path}/{name}", **options)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_range_with_nothing_in_it_is_told_beside_others_and_refused_alone(session, tmp_path):
-    path = tmp_path / "c.json"
-    with pytest.warns(HoldfastWarning) as told:
-        assert session.export(["#3..#2", "#1", "#2..#2", "#3..#2"], path).checkpoints == 1
-    assert [str(each.message) for each in told] == [
-        "nothing is in #3..#2; did you mean #2..#3?",
-        "nothing is in #2..#2",
-    ]
-    assert told[0].filename == __file__
-    assert json.loads(path.read_text())["message"] == session.checkpoint("#1").message
-    with pytest.raises(
-        InvalidInputError, match=r"nothing is in #3\.\.#2; did you mean #2\.\.#3\?; nothing is in #2"
-    ):
-        session.export(["#3..#2", "#2..#2"], tmp_path / "d.json")
-
-
-def test_what_is_not_there_is_not_exported(session, tmp_path):
-    with pytest.raises(NotFoundError):
-        session.export("#99", tmp_path / "c.json")
-    with pytest.raises(NotFoundError):
-        holdfast.open("memory:").session("nobody").export("@", tmp_path / "c.json")
-    (tmp_path / "file").write_text("")
-    with pytest.raises(BackendError):
-        session.export("@", tmp_path / "file" / "c.json")
 
 
 def test_ids_and_names_never_become_paths(tmp_path):
@@ -207,12 +140,6 @@ def test_a_link_stays_a_link_whatever_is_written(session, tmp_path, name):
     assert [each.name for each in (tmp_path / "real").iterdir()] == [name]
 
 
-@pytest.mark.parametrize("end", [".json", ".jsonl", "/"])
-def test_what_cannot_be_looked_at_is_an_error_of_ours(session, tmp_path, end):
-    with pytest.raises(BackendError, match="cannot be written: File name too long"):
-        session.export("@", f"{tmp_path}/{'x' * 300}{end}")
-
-
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
@@ -247,26 +174,6 @@ def test_what_others_wrote_is_never_cut(session, path, text):
     session.export("#1", path)
     assert path.read_text().startswith(f"{text}\n{{")
     assert [each.name for each in path.parent.iterdir()] == ["log.jsonl"]
-
-
-def test_nothing_is_appended_to_a_whole_session(session, path):
-    session.export(path=path, session=True)
-    before = path.read_bytes()
-    session.save({"newer": 1})
-    # Whoever wrote it: other programs put blanks, and fields in another order.
-    header, rest = before.split(b"\n", 1)
-    fields = json.loads(header)
-    other = json.dumps(dict(reversed(fields.items())), indent=None).encode()
-    for text in (before, other + b"\n" + rest):
-        path.write_bytes(text)
-        with pytest.raises(InvalidInputError, match="whole session") as caught:
-            session.export("@", path)
-        assert caught.value.code is ErrorCode.PATH_EXISTS
-        assert "force=True" in (caught.value.hint or "")
-        assert path.read_bytes() == text
-    session.export(path=path, session=True, force=True)
-    with holdfast.open("memory:") as other_store:
-        assert other_store.import_(path).checkpoints == 8
 
 
 def test_force_replaces_lines_and_until_they_are_whole_the_old_ones_are_there(session, path, monkeypatch):
@@ -310,19 +217,6 @@ def test_half_a_line_of_ours_is_cut_off_before_another_is_appended(session, path
     path.write_bytes(whole.rstrip())
     session.export("#2", path)
     assert messages(path) == ["step 0", "step 1"]
-
-
-def test_a_dry_run_says_about_how_large_it_would_be_and_writes_nothing(tmp_path):
-    with holdfast.open("memory:") as store:
-        session = store.session("s")
-        for step in range(20):
-            session.save({"step": step, "text": "a few words " * 1000})
-        path = tmp_path / "all.jsonl"
-        told = session.export(path=path, session=True, dry_run=True)
-        assert not path.exists()
-        done = session.export(path=path, session=True)
-    assert (told.checkpoints, told.dry_run, told.files) == (20, True, ())
-    assert 0.8 < told.bytes / done.bytes < 1.25
 
 
 PROGRAM = """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import re
@@ -25,11 +24,6 @@ def store(tmp_path):
 
 def names(folder):
     return sorted(each.name for each in folder.iterdir()) if folder.is_dir() else []
-
-
-def test_nothing_is_written_unless_it_is_asked_for(store, tmp_path):
-    store.session("s").save({"a": 1})
-    assert names(tmp_path / "checkpoints") == []
 
 
 @pytest.mark.parametrize("kind", ["json", "json.gz"])
@@ -65,13 +59,6 @@ def test_files_go_with_their_checkpoints_whatever_removes_them(store, tmp_path):
     store.forget("s")
     assert len(names(folder)) == 3
     assert {"notes.txt", "20260101-000000-abcd.json"} < set(names(folder))
-
-
-def test_automatic_retention_takes_the_files_along(store, tmp_path):
-    session = store.session("s", export_dir=tmp_path / "out", keep=Keep(last=2))
-    for step in range(5):
-        session.save({"step": step})
-    assert len(names(tmp_path / "out")) == 2
 
 
 def test_an_export_that_fails_is_a_warning_and_the_save_counts(store, tmp_path):
@@ -143,20 +130,6 @@ def test_every_checkpoint_that_a_session_writes_has_its_file(store, tmp_path, ki
         assert other.import_(tmp_path / "out").checkpoints == 0
 
 
-def test_an_async_session_keeps_the_same_files(tmp_path):
-    async def main():
-        async with await holdfast.aopen(tmp_path / "s.db", durability="process") as store:
-            session = store.session("s", export_dir=tmp_path / "out", export_format="json")
-            await session.save({"a": 1, "b": 1})
-            await (await session.fork("@", "idea")).save({"a": 1, "b": 2})
-            await session.save({"a": 2, "b": 1})
-            await session.merge("idea")
-            await session.restore("#1")
-
-    asyncio.run(main())
-    assert len(names(tmp_path / "out")) == 6
-
-
 def test_a_rehearsal_leaves_no_file(store, tmp_path):
     store.session("s").save({"a": 1})
     store.rehearsal().session("s", export_dir=tmp_path / "out").restore("@")
@@ -226,17 +199,6 @@ def test_a_kill_between_a_save_and_its_file_is_made_up_for_by_the_next_write(tmp
         keeping(store, folder, kind).save({"step": 3})
 
         assert filed(folder, kind) == [0, 1, 2, 3]
-
-
-@KINDS
-def test_a_history_that_had_no_files_gets_none(store, folder, kind):
-    for step in range(3):
-        store.session("s").save({"step": step})
-
-    for step in (3, 4):
-        keeping(store, folder, kind).save({"step": step})
-
-    assert filed(folder, kind) == [3, 4]
 
 
 @KINDS

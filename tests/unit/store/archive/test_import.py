@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.memory import peak
-from tests.unit.store.archive.archive_samples import STATE, described, filled, forged, ids
+from tests.unit.store.archive.archive_samples import described, filled, forged, ids
 from tests.values import identical
 
 import holdfast
@@ -78,13 +78,6 @@ def test_a_folder_of_files_comes_out_with_the_same_ids(store, other, tmp_path, k
     assert other.verify().ok
 
 
-def test_every_type_of_a_state_comes_back(store, other, tmp_path):
-    store.session("s").save(STATE)
-    store.session("s").export("@", tmp_path / "c.json")
-    other.import_(tmp_path / "c.json")
-    assert identical(other.session("s").load(), STATE)
-
-
 def test_the_same_import_again_changes_nothing(other, archive):
     other.import_(archive)
     before = [*other.find(), *other.session(NAME).branches()]
@@ -110,16 +103,6 @@ def test_no_head_moves_and_what_is_new_gets_a_branch_of_its_own(store, other, ar
     assert other.verify().ok
 
 
-def test_a_checkpoint_whose_ancestors_are_not_here_begins_a_line(store, other, tmp_path):
-    filled(store).export("#5", tmp_path / "c.json")
-    other.import_(tmp_path / "c.json")
-    made = other.session(NAME).checkpoint()
-    assert made.parent == store.session(NAME).checkpoint("#4").id
-    assert made.prev is None
-    assert other.verify().ok
-    assert other.session(NAME).save({"goes": "on"}).parent == made.id
-
-
 def test_history_leads_past_what_was_pruned_before_the_export(store, other, tmp_path):
     session = filled(store)
     session.delete("#4")
@@ -136,12 +119,6 @@ def test_what_was_removed_here_stays_removed_and_is_told(other, archive):
     report = other.import_(archive)
     assert report.sessions[0].removed == 1
     assert not other.session(NAME).exists("key:k4")
-
-
-def test_a_dry_run_writes_nothing(other, archive):
-    report = other.import_(archive, dry_run=True)
-    assert report.checkpoints == 7
-    assert other.sessions() == []
 
 
 def test_an_open_stream_is_read_whatever_its_form(store, other, archive):
@@ -181,14 +158,6 @@ def test_the_error_names_what_does_not_fit(store, other, tmp_path, field, value,
     assert caught.value.code is ErrorCode.ARCHIVE_DAMAGED
     assert caught.value.details["reason"] == reason
     assert "c.json" in str(caught.value)
-    assert other.sessions() == []
-
-
-def test_one_bad_line_refuses_the_whole_file(other, archive):
-    lines = archive.read_text().splitlines(keepends=True)
-    archive.write_text("".join(lines).replace('"step 4"', '"step 5"'))
-    with pytest.raises(IntegrityError, match=r"all\.jsonl line 6"):
-        other.import_(archive)
     assert other.sessions() == []
 
 
@@ -263,20 +232,6 @@ def test_the_session_that_is_given_must_be_that_of_the_archive(other, archive):
         other.import_(archive, session="another")
 
 
-async def _imported(archive, target):
-    async with holdfast.aopen("memory:") as store:
-        await store.import_(archive)
-        await store.session(NAME).export("#1", target)
-        return ids(store._store)
-
-
-def test_the_async_twins_do_the_same(store, archive, tmp_path):
-    import anyio
-
-    assert anyio.run(_imported, archive, tmp_path / "c.json") == ids(store)
-    assert json.loads((tmp_path / "c.json").read_text())["key"] == "k0"
-
-
 FILE: dict[str, Any] = {
     "version": "0.0.1",
     "id": "ckpt_abc123",
@@ -321,13 +276,6 @@ def test_a_file_of_another_program_comes_in_with_its_id_as_the_key(store, tmp_pa
     assert made.metadata == {"checkpoint_reason": "thought_completed"}
     assert made.created_at == dt.datetime.fromtimestamp(1738790400, dt.UTC)
     assert store.verify().ok
-
-
-def test_its_session_can_be_chosen_and_work_goes_on_there(store, tmp_path):
-    store.import_(written(tmp_path), session="research")
-    session = store.session("research")
-    state = session.load()
-    assert session.save(state | {"more": 1}).parent == session.checkpoint("key:ckpt_abc123").id
 
 
 def test_again_it_is_known_by_its_key_and_another_state_is_a_conflict(store, tmp_path):
@@ -376,33 +324,6 @@ def log(store, ref: str) -> list[str]:
 
 def heads(store) -> dict[str, str]:
     return {each.name: each.head.message for each in store.session("s").branches()}
-
-
-def test_files_that_come_at_once_are_joined_whatever_their_order(store, anywhere, tmp_path):
-    session = store.session("s")
-    made = [session.save({"n": step}) for step in range(4)]
-    out(store, tmp_path, "#4", "#2", "#1", "#3")
-    told = anywhere.import_(tmp_path).sessions[0]
-    assert (told.checkpoints, told.cut_off, told.branches) == (4, 0, ("main",))
-    assert log(anywhere, "main") == [each.id for each in reversed(made)]
-    assert anywhere.verify().ok
-
-
-def test_a_child_that_came_before_its_parent_stays_the_beginning_of_its_line(store, anywhere, tmp_path):
-    session = store.session("s")
-    made = [session.save({"n": step}) for step in range(3)]
-    first, second, third = out(store, tmp_path, "#1", "#2", "#3")
-    assert anywhere.import_(third).sessions[0].cut_off == 1
-    assert anywhere.import_(first).sessions[0].cut_off == 0
-    before = [(each.id, each.seq, each.prev) for each in anywhere.find()]
-    told = anywhere.import_(second).sessions[0]
-    assert (told.status, told.checkpoints, told.branches) == ("updated", 1, ("main-2",))
-    assert [(each.id, each.seq, each.prev) for each in anywhere.find()][1:] == before
-    assert log(anywhere, "main") == [made[2].id]
-    assert log(anywhere, "main-2") == [made[1].id, made[0].id]
-    assert anywhere.session("s").checkpoint("main").parents == (made[1].id,)
-    assert anywhere.verify().ok
-    assert anywhere.import_(second).sessions[0].status == "unchanged"
 
 
 def test_history_leads_past_what_was_removed_here(store, other, tmp_path):
@@ -462,14 +383,6 @@ def test_without_advance_the_report_says_that_a_branch_could_and_the_same_import
     assert heads(other)["main"] == "day 0"
     assert other.import_(days[1], advance=True).sessions[0].advanced == would.advanced
     assert heads(other)["main"] == "day 1"
-
-
-def test_lines_that_part_stay_apart(other, days):
-    other.import_(days[0], advance=True)
-    other.session("s").save({"mine": 1}, "mine")
-    [told] = other.import_(days[1], advance=True).sessions
-    assert heads(other) == {"main": "mine", "main-1": "day 1"}
-    assert (told.advanced, told.could_advance) == ((), ())
 
 
 def test_whole_sessions_move_all_their_branches_and_make_the_new_ones(store, other, tmp_path):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
-from tests.unit.store.search.counting import counted_session
 
 import holdfast
 from holdfast import ErrorCode
@@ -30,12 +29,6 @@ def test_the_first_checkpoint_where_it_holds_is_found(session, first):
     assert report.monotonic == "assumed"
 
 
-def test_what_holds_all_along_begins_with_the_oldest(session):
-    report = first_at(session, 8, 0, check="all")
-
-    assert (report.found.seq, report.before, report.monotonic) == (1, None, "checked")
-
-
 @pytest.mark.parametrize(
     ("predicate", "check", "words"),
     [
@@ -52,14 +45,6 @@ def test_what_does_not_hold_at_the_newest_is_an_error_of_its_own(session, predic
         session.bisect(predicate, check=check)
     assert caught.value.code is ErrorCode.NEVER_HOLDS
     assert caught.value.exit_code == 1
-
-
-def test_good_and_bad_bound_the_search(session):
-    made = save_each(session, ({"n": n} for n in range(30)))
-
-    report = session.bisect(lambda state: state["n"] % 10 >= 5, good="#11", bad=made[19])
-
-    assert (report.found.seq, report.oldest.seq, report.newest.seq, report.total) == (16, 11, 20, 10)
 
 
 def test_good_where_it_holds_already_or_that_is_no_ancestor_is_refused(session):
@@ -116,15 +101,6 @@ def test_only_a_part_is_loaded_where_a_path_is_given(session):
         session.bisect(lambda part: True, path="][")
 
 
-def test_the_expression_of_the_issue_works_as_it_is_written(session):
-    roles = ["user"] * 6 + ["tool"] * 6
-    save_each(session, ({"messages": [{"role": r}], "score": 1 - i / 10} for i, r in enumerate(roles)))
-
-    report = session.bisect('messages[-1].role == "tool" and score < 0.5')
-
-    assert report.found.seq == 7
-
-
 def test_an_empty_session_and_odd_arguments_are_refused(session):
     with pytest.raises(holdfast.NotFoundError):
         session.bisect("n > 1")
@@ -133,21 +109,6 @@ def test_an_empty_session_and_odd_arguments_are_refused(session):
         session.bisect("n > 1", check="some")
     with pytest.raises(holdfast.InvalidInputError, match="not a int"):
         session.bisect(5)
-
-
-def test_damaged_states_are_skipped_with_a_note_and_all_of_them_are_an_error():
-    session, backend = counted_session()
-    made = save_each(session, ({"n": n} for n in range(16)))
-    backend.spoiled = {made[7].root, made[15].root}
-
-    report = session.bisect("n >= 5")
-
-    assert report.found.seq == 6
-    assert len(report.notes) == 1
-    assert report.notes[0].startswith("2 states cannot be read (#8, #16); that of #16 (")
-    backend.spoiled = {each.root for each in made}
-    with pytest.raises(holdfast.IntegrityError):
-        session.bisect("n >= 5")
 
 
 def test_searching_does_not_change_what_the_next_save_expects(store):

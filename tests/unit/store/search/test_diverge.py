@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 import holdfast
@@ -91,16 +89,3 @@ def test_resuming_from_the_head_goes_on_there_and_nowhere_has_a_default(session,
     save_each(session, [3])
     with pytest.raises(holdfast.ConflictError):
         late.save({"n": 4})
-
-
-def test_both_can_be_awaited(tmp_path):
-    async def work():
-        async with holdfast.aopen(tmp_path / "store") as store:
-            session = store.session("s")
-            for n in range(3):
-                await session.save({"n": n})
-            state = await session.resume("#2")
-            made = await session.save({"n": 9})
-            return state, made.branch, seq((await session.diverge("main", "main-1")).a)
-
-    assert asyncio.run(work()) == ({"n": 1}, "main-1", ("s", 3))

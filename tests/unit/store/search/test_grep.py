@@ -47,17 +47,6 @@ def test_what_came_in_is_told_newest_first_and_what_stays_is_not(session):
     assert found(session.grep("nowhere")) == []
 
 
-def test_all_branches_are_searched_unless_one_is_named(session):
-    session.save({"t": "needle"})
-    aside = session.fork("@", "aside")
-    aside.save({"t": "needle", "more": "a needle aside"})
-    session.save({"t": "hay"})
-
-    assert found(session.grep("needle")) == [(3, "more"), (1, "t")]
-    assert found(session.grep("needle", "@")) == [(1, "t")]
-    assert found(session.grep("needle", "aside")) == [(3, "more"), (1, "t")]
-
-
 def test_a_text_that_grows_is_told_where_a_match_touches_what_was_added(session):
     text = ""
     for step, more in enumerate(["begin. ", "go on. ", "see the w", "iki. ", "read. ", "ask the wiki. "], 1):
@@ -106,12 +95,6 @@ def test_letters_as_they_are_and_letters_in_any_case(session):
     assert found(session.grep("größe", ignore_case=True)) == [(1, "a"), (1, "c")]
     assert found(session.grep("pair")) == [(1, "d")]
     assert found(session.grep("\ud800")) == [(1, "d")]
-
-
-def test_objects_sets_and_other_mappings_are_searched(session):
-    session.save({"s": {"needle"}, "f": frozenset(["x needle"]), "d": {1: "needle", 2: "no"}})
-
-    assert [match.path for match in session.grep("needle")] == ["s{'needle'}", "f{'x needle'}", "d{1}"]
 
 
 def test_regular_expressions_find_with_and_without_case(session):
