@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -9,7 +10,6 @@ import pytest
 
 psycopg = pytest.importorskip("psycopg")
 
-from tests.unit.backends.test_postgres_read import until_nobody_is_at_work  # noqa: E402
 
 from holdfast.backends.postgres import PostgresBackend  # noqa: E402
 from holdfast.storage.records import Chunk, Query  # noqa: E402
@@ -36,6 +36,14 @@ def run(postgres_url: str) -> Iterator[Run]:
             return cursor.fetchall() if cursor.description else []
 
         yield execute
+
+
+def until_nobody_is_at_work(run: Run) -> None:
+    """Wait until all other sessions of the database are in no transaction: the end of a view is not waited for."""
+    active = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state <> 'idle'"
+    until = time.monotonic() + 30
+    while run(active) != [(1,)]:
+        assert time.monotonic() < until
 
 
 @pytest.mark.parametrize(

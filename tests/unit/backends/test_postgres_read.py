@@ -18,14 +18,6 @@ from holdfast.storage.records import Chunk, Query  # noqa: E402
 from holdfast.testing.rows import batch, checkpoint_id, chunk, row, save  # noqa: E402
 
 
-def until_nobody_is_at_work(run: Run) -> None:
-    """Wait until all other sessions of the database are in no transaction: the end of a view is not waited for."""
-    active = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state <> 'idle'"
-    until = time.monotonic() + 30
-    while run(active) != [(1,)]:
-        assert time.monotonic() < until
-
-
 @pytest.fixture
 def store(postgres_url: str) -> Iterator[PostgresBackend]:
     backend = PostgresBackend.open(postgres_url, durability="process", create=True, timeout=10.0)
