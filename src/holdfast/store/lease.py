@@ -76,6 +76,7 @@ class HeldLease:
         self._changing = threading.RLock()
         self._reason: ConflictError | None = None
         self._released = False
+        self._told = False
         self._wake = threading.Event()
         threading.Thread(
             target=_renew_until_it_ends,
@@ -207,6 +208,11 @@ class HeldLease:
         """Renew it once, if it is not lost; in how many seconds to do so again. Afterwards it may be lost."""
         if not self.held:
             return 0.0
+        # A renewal may hang for longer than the lease lasts: who waits for the loss is told by another thread then.
+        alarm = threading.Timer(self._seconds_left() + 0.01, self._tell)
+        alarm.daemon = True
+        if self._on_lost is not None:
+            alarm.start()
         ticks = boot_ticks()
         try:
             renewed = self._backend.renew(self._lease, self._seconds, at=self._clock(), ticks=ticks)
@@ -214,6 +220,8 @@ class HeldLease:
             if isinstance(error, ConflictError) and error.code is ErrorCode.LEASE_LOST:
                 self._lose(error)
             return min(self._seconds_left(), self._seconds / _RETRIES)
+        finally:
+            alarm.cancel()
         with self._changing:
             if self._is_held():
                 self._lease, self._over_at = renewed, ticks + self._length
@@ -224,7 +232,12 @@ class HeldLease:
         return 0.0
 
     def _tell(self) -> None:
-        if self.lost and self._on_lost is not None:
+        """Tell of a loss, once."""
+        if not self.lost or self._on_lost is None:
+            return
+        with self._changing:
+            told, self._told = self._told, True
+        if not told:
             self._on_lost(self)
 
 
