@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,32 @@ def test_the_interrupted_run_ends_with_a_checkpoint_and_goes_on_after_it(example
     second = done(example("interrupted_run.py", "12", "0.001")).splitlines()
     assert second[:2] == ["going on after step 1, which ended interrupted", "step 2"]
     assert second[-1] == "visited 12, total 78"
+
+
+def test_time_travel_mends_a_run_that_went_wrong(tmp_path):
+    """The loop as the script has it: bisect, show, fork, edit, and the unchanged `"shopping_agent.py"` goes on."""
+    programs = Path(sys.executable).parent
+    done = subprocess.run(
+        ["sh", str(EXAMPLES / "time_travel.sh")],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "PYTHON": sys.executable},
+    )
+    assert done.returncode == 0, done.stderr
+    endings = [line for line in done.stdout.splitlines() if line.startswith("ready ")]
+    assert endings == ["ready without tent, 218.60 left", "ready with all it needs, 29.60 left"]
+    with holdfast.open(tmp_path / ".holdfast") as store:
+        session = store.session("camping")
+        assert session.branch == "mended"
+        parted = session.diverge("main", "mended")
+        assert (parted.last.step, parted.a.step, parted.b.message) == (3, 4, "the tent costs 189.00")
+        assert parted.last.id in done.stdout
+        # No type was lost on the way through the editor: another program may look at it without its class.
+        assert session.load(path="prices.tent") == Decimal("189.00")
+        assert session.load(path="bought") == ("stove", "lamp", "tent", "rope")
+        assert session.load("main", path="skipped") == ("tent",)
 
 
 def test_every_example_has_a_test():
