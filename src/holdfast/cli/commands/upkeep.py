@@ -11,7 +11,6 @@ import click
 
 from holdfast.cli.app import command
 from holdfast.cli.completion import RefArgument, complete_tag
-from holdfast.cli.first_page import is_beyond_repair
 from holdfast.cli.invocation import DRY_RUN, YES, Invocation
 from holdfast.cli.output import Column, counted, data, json_text, record, rows
 from holdfast.cli.progress import progress
@@ -289,8 +288,7 @@ def forget(cmd: Invocation, *, refs: tuple[str, ...], dry_run: bool, confirmed: 
         if not dry_run:
             danger = f"{what} will be erased at once and for good; nothing brings it back"
             cmd.confirm_by_name(danger, store=url, confirmed=confirmed)
-            with progress(cmd, "erasing"):
-                report = store.forget(session.id, *wanted)
+            report = store.forget(session.id, *wanted)
     fields = {"session": session.id, **report.to_dict()}
     would = "would be " if dry_run else ""
     lines = [("session", session.id), ("checkpoints", f"{report.checkpoints:,} {would}erased")]
@@ -359,7 +357,7 @@ def verify(cmd: Invocation, *, quick: bool) -> int:
         # A session of which nothing is left to see is named by what is wrong with it, not as missing.
         if one is not None and report.ok and not report.sessions:
             raise cmd.no_session(store, one)
-        beyond = is_beyond_repair(store, report.problems)
+        beyond = _is_beyond_repair(store, report.problems)
     outlook = "unreachable" if beyond else "repairable"
     summary = _verdict(report, outlook)
     if cmd.json:
@@ -451,7 +449,7 @@ def repair(cmd: Invocation, *, dry_run: bool, yes: bool) -> None:
     with cmd.open(damaged=True) as store:
         url = store.url
         report = _mend(cmd, store, dry_run=True)
-        if is_beyond_repair(store, report.problems):
+        if _is_beyond_repair(store, report.problems):
             raise IntegrityError(
                 f"the store {url} is damaged: its first page is not readable, so nothing can be put in its place",
                 code=ErrorCode.STORE_DAMAGED,
@@ -509,3 +507,33 @@ def _repair_lines(report: RepairReport) -> Iterator[tuple[str, str]]:
         yield "branch", f"{each.branch} of session {each.session} {to}"
     if report.logs_cut:
         yield "undo", f"ends here for {', '.join(report.logs_cut)}: the operation log was damaged"
+
+
+def _is_beyond_repair(store: Store, problems: Sequence[Problem]) -> bool:
+    """Whether a repair of what `problems` say would be refused.
+
+    A repair writes through SQLite, which has to get beyond the first page: where its magic number or its page size is
+    destroyed, nothing can be put in its place. Nothing is written to find out.
+    """
+    if not store.url.startswith("sqlite:///") or not any(
+        each.kind in ("page", "header") for each in problems
+    ):
+        return False
+    import urllib.parse
+
+    import apsw
+
+    path = urllib.parse.unquote(store.url.removeprefix("sqlite:///"))
+    try:
+        connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
+        try:
+            # The first thing that needs the first page, and nothing else of the file.
+            connection.execute("PRAGMA schema_version").fetchall()
+        finally:
+            connection.close()
+    except (apsw.NotADBError, apsw.CorruptError):
+        return True
+    except apsw.Error:
+        # Locked, or not to be opened now: the repair itself will say what is in its way.
+        return False
+    return False
