@@ -8,7 +8,10 @@ from __future__ import annotations
 import inspect
 import re
 import sys
+import typing
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import holdfast
@@ -103,16 +106,28 @@ def _class(name: str, cls: type) -> str:
     for key, found in own.items():
         member = found.__func__ if isinstance(found, classmethod) else found
         if inspect.isfunction(member):
-            parts.append(f"\n### {name}.{key}\n\n{_described(key, member)}")
+            parts.append(f"\n### {name}.{key}\n\n{_described(key, member, _variables(cls))}")
     return "".join(parts)
+
+
+def _variables(cls: type) -> dict[str, str]:
+    """What the type variables of a generic base stand for in a class."""
+    base = getattr(cls, "__orig_bases__", (cls,))[0]
+    names = [each.__name__ for each in getattr(typing.get_origin(base), "__parameters__", ())]
+    meant = [
+        getattr(each, "__forward_arg__", getattr(each, "__name__", "")) for each in typing.get_args(base)
+    ]
+    return dict(zip(names, meant, strict=False))
 
 
 def _is_ours(member: Any) -> bool:
     return isinstance(member, property) or getattr(member, "__module__", "").startswith("holdfast.")
 
 
-def _described(name: str, function: Any) -> str:
+def _described(name: str, function: Any, variables: Mapping[str, str] = MappingProxyType({})) -> str:
     signature = str(inspect.signature(function)).replace("<not given>", "...")
+    for variable, meant in variables.items():
+        signature = re.sub(rf"(: |-> )(['\"]?){variable}\b", rf"\1\g<2>{meant}", signature)
     # Annotations are texts here, and show up with quotes.
     signature = re.sub(r"""(: |-> )(["'])(.*?)\2(?=[,)=]| =|$)""", r"\1\3", signature)
     return f"```text\n{name}{signature}\n```\n\n{_text(function)}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from holdfast.aio import AsyncSession
 from holdfast.errors import IntegrityError, NotFoundError
-from holdfast.recording.events import Event
 from holdfast.recording.recorder import (
     Capture,
     OnDamage,
@@ -29,108 +28,24 @@ from holdfast.recording.recorder import (
 )
 from holdfast.recording.resume import Plan, ResumeReport, check_session, read_bare, read_stored
 from holdfast.recording.signals import LOG, STOP, AsyncInterrupts
-from holdfast.recording.triggers import keep_from, trigger_from
 
 if TYPE_CHECKING:
     from holdfast.history.checkpoint import Checkpoint
-    from holdfast.history.keep import Keep
-    from holdfast.recording.bus import EventBus
-    from holdfast.recording.triggers import Trigger
-    from holdfast.settings.settings import Settings
     from holdfast.store.place import Ref
+    from holdfast.store.session import Session
 
 T = TypeVar("T")
 Parting = tuple["Checkpoint | None", str]
 """The last checkpoint, or why there is none."""
 
 
-class AsyncRecorder(RecorderCore):
+class AsyncRecorder(
+    RecorderCore[AsyncSession, Coroutine[Any, Any, "Checkpoint | None"], Coroutine[Any, Any, "Checkpoint"]]
+):
     """`Recorder`, awaitable: the same methods, arguments and errors. `restore` of a source may be awaitable too."""
 
     _can_await = True
-
-    def __init__(
-        self,
-        session: AsyncSession,
-        *,
-        trigger: Trigger | None = None,
-        keep: Keep | None = None,
-        events: EventBus | None = None,
-        clock: Callable[[], float] | None = None,
-        enabled: bool = True,
-    ) -> None:
-        plain = check_session(session, AsyncSession)._session  # noqa: SLF001 - its other half
-        super().__init__(plain, trigger, keep, events, clock, enabled=enabled)
-        self._session = session
-        self._parting: asyncio.Task[Parting] | None = None
-        # A loop does not keep its tasks alive by itself.
-        self._writing: set[asyncio.Task[Any]] = set()
-
-    @classmethod
-    def from_settings(
-        cls,
-        session: AsyncSession,
-        settings: Settings,
-        *,
-        events: EventBus | None = None,
-        clock: Callable[[], float] | None = None,
-    ) -> Self:
-        """See `Recorder.from_settings`."""
-        return cls(
-            session,
-            trigger=trigger_from(settings),
-            keep=keep_from(settings),
-            enabled=settings.checkpoint.enabled,
-            events=events,
-            clock=clock,
-        )
-
-    @property
-    def session(self) -> AsyncSession:
-        """Where it saves."""
-        return self._session
-
-    def step(
-        self,
-        n: int | None = None,
-        *,
-        tokens: int | None = None,
-        cost_usd: float | None = None,
-        duration_ms: float | None = None,
-    ) -> Coroutine[Any, Any, Checkpoint | None]:
-        """See `Recorder.step`."""
-        return self._automatic(self._step_due(n, tokens, cost_usd, duration_ms))
-
-    def beat(
-        self, n: int | None = None, *, step: int | None = None
-    ) -> Coroutine[Any, Any, Checkpoint | None]:
-        """See `Recorder.beat`."""
-        return self._automatic(self._beat_due(n, step))
-
-    def tick(self) -> Coroutine[Any, Any, Checkpoint | None]:
-        """See `Recorder.tick`."""
-        return self._automatic(self._due())
-
-    def emit(self, event: Event | str, /, **data: Any) -> Coroutine[Any, Any, Checkpoint | None]:
-        """See `Recorder.emit`."""
-        return self._automatic(self._event_due(event, data))
-
-    def save(  # noqa: PLR0913 - each is a keyword of the public contract
-        self,
-        message: str = "",
-        *,
-        status: str = "running",
-        tags: Iterable[str] = (),
-        trigger: str = "manual",
-        step: int | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        tokens: int | None = None,
-        cost_usd: float | None = None,
-        duration_ms: float | None = None,
-    ) -> Coroutine[Any, Any, Checkpoint]:
-        """See `Recorder.save`. The state is captured and encoded by the call itself; what is awaited is the writing."""
-        self._say(step, tokens=tokens, cost_usd=cost_usd, duration_ms=duration_ms)
-        return self._save(Order(trigger, message, status, tags, metadata))
+    _parting: asyncio.Task[Parting] | None = None
 
     async def resume(self, ref: Ref = "@", *, on_damage: OnDamage = "report") -> ResumeReport | None:
         """See `Recorder.resume`."""
@@ -199,6 +114,11 @@ class AsyncRecorder(RecorderCore):
             if silent:
                 LOG.error("the block ended in an error, and no last checkpoint is saved: %s", silent)
         await self.close()
+
+    def _plain(self, session: AsyncSession) -> Session:
+        # A loop does not keep its tasks alive by itself.
+        self._writing: set[asyncio.Task[Any]] = set()
+        return check_session(session, AsyncSession)._session  # noqa: SLF001 - its other half
 
     def _automatic(self, due: str | None) -> Coroutine[Any, Any, Checkpoint | None]:
         if due is None:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeVar
 
 from holdfast.errors import (
     ConflictError,
@@ -120,24 +120,30 @@ class Written(Record):
     forked: RecorderForked | None
 
 
-class RecorderCore:
-    """Everything but who waits for what."""
+S = TypeVar("S")
+Due = TypeVar("Due")
+Saved = TypeVar("Saved")
+
+
+class RecorderCore(Generic[S, Due, Saved]):
+    """Everything but who waits for what: the kind of session, and what a check and a save answer."""
 
     _can_await = False
 
     def __init__(
         self,
-        session: Session,
-        trigger: Trigger | None,
-        keep: Keep | None,
-        events: EventBus | None,
-        clock: Callable[[], float] | None,
+        session: S,
         *,
-        enabled: bool,
+        trigger: Trigger | None = None,
+        keep: Keep | None = None,
+        events: EventBus | None = None,
+        clock: Callable[[], float] | None = None,
+        enabled: bool = True,
     ) -> None:
-        self._saver = session
+        self._session = session
+        self._saver = self._plain(session)
         self._trigger = check_trigger_value(trigger)
-        writer = writer_of(session)
+        writer = writer_of(self._saver)
         # Where it has to fork, the session's current branch comes along.
         writer.leads = True
         if keep is not None:
@@ -166,6 +172,43 @@ class RecorderCore:
         """Whether it has neither resumed nor saved yet: what is stored may be more than what the sources have."""
         self._wakers: tuple[Callable[[], object], ...] = ()
         self._observe_removals(writer.parts.metrics)
+
+    @classmethod
+    def from_settings(
+        cls,
+        session: S,
+        settings: Settings,
+        *,
+        events: EventBus | None = None,
+        clock: Callable[[], float] | None = None,
+    ) -> Self:
+        """A recorder as the settings want it: `checkpoint.*` says when it saves, and with `keep.*` what is kept.
+
+        Where no interval is set, it saves at every step. Compression is a matter of the store: open it with
+        `compress=settings.checkpoint.compress`.
+        """
+        return cls(
+            session,
+            trigger=trigger_from(settings),
+            keep=keep_from(settings),
+            enabled=settings.checkpoint.enabled,
+            events=events,
+            clock=clock,
+        )
+
+    def _plain(self, session: S) -> Session:
+        raise NotImplementedError
+
+    def _automatic(self, due: str | None) -> Due:
+        raise NotImplementedError
+
+    def _save(self, order: Order) -> Saved:
+        raise NotImplementedError
+
+    @property
+    def session(self) -> S:
+        """Where it saves."""
+        return self._session
 
     @property
     def trigger(self) -> Trigger:
@@ -227,6 +270,81 @@ class RecorderCore:
         """Remove a source; the next save is without it."""
         self._sources.disconnect(name)
         return self
+
+    def step(
+        self,
+        n: int | None = None,
+        *,
+        tokens: int | None = None,
+        cost_usd: float | None = None,
+        duration_ms: float | None = None,
+    ) -> Due:
+        """Say that a step is done; save if that makes it time.
+
+        Args:
+            n: The step's number; one more than the last by default, and 0 for the first.
+            tokens: Tokens used so far.
+            cost_usd: Cost so far.
+            duration_ms: Time taken so far.
+
+        Returns:
+            The checkpoint, or None where it was not time.
+
+        Raises:
+            Interrupted: The recorder was asked to stop. What there is is saved, with status `interrupted`.
+            InvalidInputError: A predicate of the trigger failed (`predicate-failed`), or a state cannot be saved.
+            BackendError: The store could not write. It stays due, and the next call tries again.
+        """
+        due = self._step_due(n, tokens, cost_usd, duration_ms)
+        return self._automatic(due)
+
+    def beat(self, n: int | None = None, *, step: int | None = None) -> Due:
+        """Say that a beat is done; save if that makes it time. See `step`.
+
+        Args:
+            n: The beat's number; one more than the last by default.
+            step: The step that it is at, which the next checkpoint has.
+        """
+        due = self._beat_due(n, step)
+        return self._automatic(due)
+
+    def tick(self) -> Due:
+        """Save if it is time: nothing is counted, only the clock and predicates are asked. See `step`."""
+        due = self._due()
+        return self._automatic(due)
+
+    def emit(self, event: Event | str, /, **data: Any) -> Due:
+        """Say that something happened, to all who subscribed; save if the trigger waits for it. See `step`.
+
+        Args:
+            event: An event, or the type of one, such as `tool.completed`.
+            data: What else there is to say, as plain JSON.
+        """
+        due = self._event_due(event, data)
+        return self._automatic(due)
+
+    def save(  # noqa: PLR0913 - each is a keyword of the public contract
+        self,
+        message: str = "",
+        *,
+        status: str = "running",
+        tags: Iterable[str] = (),
+        trigger: str = "manual",
+        step: int | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        tokens: int | None = None,
+        cost_usd: float | None = None,
+        duration_ms: float | None = None,
+    ) -> Saved:
+        """Save now, whatever the trigger says. The arguments are those of `Session.save`.
+
+        Raises:
+            StateError: No source could be captured (`sources-failed`).
+            InvalidInputError: A state cannot be saved; the message has the path. Nothing is written.
+            BackendError: The store could not write; saving again is safe.
+        """
+        self._say(step, tokens=tokens, cost_usd=cost_usd, duration_ms=duration_ms)
+        return self._save(Order(trigger, message, status, tags, metadata))
 
     def interrupt(self, signum: int = 15) -> None:
         """Ask for an end: the next step, beat or tick saves with status `interrupted` and raises `Interrupted`.
@@ -543,7 +661,7 @@ class RecorderCore:
         return f"<{type(self).__name__} of {self._saver.id!r}, {self._trigger!r}, sources: {', '.join(self.sources)}>"
 
 
-class Recorder(RecorderCore):
+class Recorder(RecorderCore[Session, "Checkpoint | None", "Checkpoint"]):
     """A session, sources, a trigger, a retention rule and an event bus, joined.
 
     Args:
@@ -554,121 +672,6 @@ class Recorder(RecorderCore):
         clock: Seconds that only grow; `time.monotonic` by default.
         enabled: Whether triggers count. Without, only `save()` saves.
     """
-
-    def __init__(
-        self,
-        session: Session,
-        *,
-        trigger: Trigger | None = None,
-        keep: Keep | None = None,
-        events: EventBus | None = None,
-        clock: Callable[[], float] | None = None,
-        enabled: bool = True,
-    ) -> None:
-        super().__init__(check_session(session, Session), trigger, keep, events, clock, enabled=enabled)
-
-    @classmethod
-    def from_settings(
-        cls,
-        session: Session,
-        settings: Settings,
-        *,
-        events: EventBus | None = None,
-        clock: Callable[[], float] | None = None,
-    ) -> Self:
-        """A recorder as the settings want it: `checkpoint.*` says when it saves, and with `keep.*` what is kept.
-
-        Where no interval is set, it saves at every step. Compression is a matter of the store: open it with
-        `compress=settings.checkpoint.compress`.
-        """
-        return cls(
-            session,
-            trigger=trigger_from(settings),
-            keep=keep_from(settings),
-            enabled=settings.checkpoint.enabled,
-            events=events,
-            clock=clock,
-        )
-
-    @property
-    def session(self) -> Session:
-        """Where it saves."""
-        return self._saver
-
-    def step(
-        self,
-        n: int | None = None,
-        *,
-        tokens: int | None = None,
-        cost_usd: float | None = None,
-        duration_ms: float | None = None,
-    ) -> Checkpoint | None:
-        """Say that a step is done; save if that makes it time.
-
-        Args:
-            n: The step's number; one more than the last by default, and 0 for the first.
-            tokens: Tokens used so far.
-            cost_usd: Cost so far.
-            duration_ms: Time taken so far.
-
-        Returns:
-            The checkpoint, or None where it was not time.
-
-        Raises:
-            Interrupted: The recorder was asked to stop. What there is is saved, with status `interrupted`.
-            InvalidInputError: A predicate of the trigger failed (`predicate-failed`), or a state cannot be saved.
-            BackendError: The store could not write. It stays due, and the next call tries again.
-        """
-        due = self._step_due(n, tokens, cost_usd, duration_ms)
-        return None if due is None else self._automatic(due)
-
-    def beat(self, n: int | None = None, *, step: int | None = None) -> Checkpoint | None:
-        """Say that a beat is done; save if that makes it time. See `step`.
-
-        Args:
-            n: The beat's number; one more than the last by default.
-            step: The step that it is at, which the next checkpoint has.
-        """
-        due = self._beat_due(n, step)
-        return None if due is None else self._automatic(due)
-
-    def tick(self) -> Checkpoint | None:
-        """Save if it is time: nothing is counted, only the clock and predicates are asked. See `step`."""
-        due = self._due()
-        return None if due is None else self._automatic(due)
-
-    def emit(self, event: Event | str, /, **data: Any) -> Checkpoint | None:
-        """Say that something happened, to all who subscribed; save if the trigger waits for it. See `step`.
-
-        Args:
-            event: An event, or the type of one, such as `tool.completed`.
-            data: What else there is to say, as plain JSON.
-        """
-        due = self._event_due(event, data)
-        return None if due is None else self._automatic(due)
-
-    def save(  # noqa: PLR0913 - each is a keyword of the public contract
-        self,
-        message: str = "",
-        *,
-        status: str = "running",
-        tags: Iterable[str] = (),
-        trigger: str = "manual",
-        step: int | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        tokens: int | None = None,
-        cost_usd: float | None = None,
-        duration_ms: float | None = None,
-    ) -> Checkpoint:
-        """Save now, whatever the trigger says. The arguments are those of `Session.save`.
-
-        Raises:
-            StateError: No source could be captured (`sources-failed`).
-            InvalidInputError: A state cannot be saved; the message has the path. Nothing is written.
-            BackendError: The store could not write; saving again is safe.
-        """
-        self._say(step, tokens=tokens, cost_usd=cost_usd, duration_ms=duration_ms)
-        return self._save(Order(trigger, message, status, tags, metadata))
 
     def resume(self, ref: Ref = "@", *, on_damage: OnDamage = "report") -> ResumeReport | None:
         """Go on from a checkpoint: give each source its state back. Nothing is written.
@@ -769,10 +772,13 @@ class Recorder(RecorderCore):
                 LOG.error("the block ended in an error, and no last checkpoint is saved: %s", silent)
         self.close()
 
-    def _automatic(self, due: str) -> Checkpoint:
+    def _plain(self, session: Session) -> Session:
+        return check_session(session, Session)
+
+    def _automatic(self, due: str | None) -> Checkpoint | None:
         if due is STOP:
             raise self._last_words()
-        return self._save(Order(due))
+        return None if due is None else self._save(Order(due))
 
     def _last_words(self) -> Interrupted:
         stop = self._stop

@@ -269,7 +269,3 @@ def test_it_has_the_same_methods_with_the_same_parameters_as_a_recorder():
             assert [(each.name, each.kind, each.default) for each in own] == [
                 (each.name, each.kind, each.default) for each in other
             ], name
-    awaited = {"step", "beat", "tick", "emit", "save", "resume", "sleep"}
-    for name in awaited:
-        returns = str(inspect.signature(twin[name]).return_annotation)
-        assert inspect.iscoroutinefunction(twin[name]) or returns.startswith("Coroutine["), name
