@@ -249,11 +249,3 @@ def test_values_in_values_come_back(value):
 
     assert is_same(loaded["v"], value)
     assert is_same(loaded["again"], [value])
-
-
-def test_what_the_program_registered_itself_stays_as_it_was(tmp_path):
-    with holdfast.open("memory://", types=[samples.Plan]) as store:
-        store.register(HumanMessage, name="mine", encode=lambda value: value.content, decode=HumanMessage)
-        prepare(store)
-        assert stored(store, samples.Plan("x")).name == "Plan"
-        assert stored(store, HumanMessage("x")).name == "mine"

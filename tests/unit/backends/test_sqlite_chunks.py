@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -65,29 +64,6 @@ def test_a_damaged_chunk_among_others_is_damage_and_no_failure_of_the_disk(path:
         read(store, *roots)
     # The view that it ended in is let go: nothing keeps the log of the file from being taken over.
     assert read(store, roots[0]) == [roots[0].data]
-
-
-def test_a_store_that_came_back_from_a_copy_is_not_taken_for_the_one_before(
-    path: Path, open_store: Open, tmp_path: Path
-):
-    roots, others = versions(6), versions(6, seed=9)
-    first = open_store()
-    save_root(first, others[0])
-    first.close()
-    shutil.copy(path, tmp_path / "copy.db")
-    backend = open_store()
-    for each in roots[:3]:
-        save_root(backend, each)
-    # Another store with the same roots comes under the name, written in another way.
-    second = open_store(tmp_path / "copy.db")
-    save_root(second, roots[1])
-    save_root(second, roots[2]._replace(base=None))
-    second.close()
-    (tmp_path / "copy.db").replace(path)
-    for suffix in ("-wal", "-shm"):
-        path.with_name(path.name + suffix).unlink(missing_ok=True)
-    save_root(backend, roots[3])
-    assert read(backend, roots[3]) == [roots[3].data]
 
 
 @pytest.mark.parametrize(

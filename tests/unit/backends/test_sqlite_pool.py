@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from holdfast.backends.sqlite import SqliteBackend
 from holdfast.errors import StateError
 from holdfast.storage.records import Query
-from holdfast.testing.rows import batch, checkpoint_id, contents, row, save
+from holdfast.testing.rows import checkpoint_id, contents, save
 
 from .conftest import Open
 
@@ -26,30 +25,6 @@ def descriptors(path: Path) -> int:
             # It was the one of the listing itself.
             continue
     return count
-
-
-def test_threads_write_and_read_at_once_and_nothing_is_lost(path: Path, store: SqliteBackend) -> None:
-    failures: list[BaseException] = []
-
-    def work(name: int) -> None:
-        try:
-            for number in range(25):
-                store.commit(batch(row(f"{name}-{number}", session=f"s{name}"), session=f"s{name}"))
-                with store.reader() as reader:
-                    rows = reader.checkpoints(Query(session=f"s{name}"))
-                assert [each.seq for each in rows] == list(range(number + 1, 0, -1))
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=work, args=(name,)) for name in range(8)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
-    assert failures == []
-    assert [each.position for each in contents(store).checkpoints] == list(range(200, 0, -1))
-    # The file, the WAL and the index of the WAL; SQLite puts off closing some of them.
-    assert descriptors(path) <= 3 * 8
 
 
 def test_a_view_that_has_ended_does_not_answer(store: SqliteBackend) -> None:

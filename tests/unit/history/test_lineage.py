@@ -164,19 +164,6 @@ def test_runs_without_anything_special_are_folded_but_for_their_ends():
     )
 
 
-def test_a_limit_ends_the_lines_that_go_on():
-    same(
-        drawing(tree("e: c ;branch=x\nd: b\nc: b ;branch=x", more=True, main="d", x="e")),
-        """
-          ○ e
-        @ │ d
-        │ ○ c
-        ├─╯
-        … older 0
-        """,
-    )
-
-
 def test_a_link_that_leads_nowhere_is_damage():
     with pytest.raises(IntegrityError, match="is not in the store"):
         tree("b: a", main="b")

@@ -13,8 +13,6 @@ import pytest
 from tests.values import identical
 
 from holdfast import InvalidInputError
-from holdfast.objects.codec.encode import encode_value
-from holdfast.objects.codec.registry import GLOBAL
 from holdfast.objects.document.containers import TrackedDict, TrackedList, plain_copy, tracked_copy
 from holdfast.objects.document.dirty import EXACT, VOLATILE
 
@@ -119,30 +117,6 @@ def test_writing_what_is_there_already_is_no_change(document, nothing):
     nothing(document)
 
     assert written(document) == []
-
-
-def test_a_container_that_has_its_place_is_copied_when_it_is_put_elsewhere(document):
-    other = tracked_copy({"x": []})
-    for target in (document["context"], other):
-        target["copy"] = document["messages"]
-        assert target["copy"] is not document["messages"]
-        assert target["copy"] == document["messages"]
-        target["copy"][0]["parts"].append("c")
-    assert document["messages"] == STATE["messages"]
-
-
-def test_what_is_taken_out_and_put_back_is_the_same_and_counts_again(document):
-    taken = document["messages"].pop(0)
-    document["context"]["moved"] = taken
-    clean(document)
-    taken["parts"].append("c")
-
-    assert document["context"]["moved"] is taken
-    assert document["context"]["moved"]["parts"] == ["a", "b", "c"]
-    assert taken["parts"] in written(document)
-    document["messages"][:0] = [document["context"].pop("moved"), taken]
-    assert document["messages"][0] is taken
-    assert document["messages"][1] is not taken
 
 
 def cyclic() -> list[Any]:
@@ -252,23 +226,3 @@ def test_what_cannot_be_tracked_is_marked_all_the_way_up(document, value, marks)
     assert [each._marks for each in (document, document["messages"], document["messages"][0])] == [marks] * 3
     assert document["context"]._marks == 0
     assert tracked_copy({"x": [value]})._marks == marks
-
-
-@pytest.mark.parametrize(
-    "state",
-    [
-        STATE,
-        {"a": [{"b": bytearray(b"x"), 1: "\udc80"}], "t": ([1], {2: 3})},
-        [[[[[["deep"]]]]]] * 3,
-    ],
-)
-def test_they_are_encoded_as_the_dicts_and_lists_they_equal(state):
-    document = tracked_copy(copy.deepcopy(state))
-    plain = encode_value(state, GLOBAL)
-
-    assert encode_value(document, GLOBAL) == plain
-    assert encode_value([(document, 1)], GLOBAL) == encode_value([(state, 1)], GLOBAL)
-    nested, tracked = state, document
-    for _ in range(200):
-        nested, tracked = [nested], [tracked]
-    assert encode_value(tracked, GLOBAL) == encode_value(nested, GLOBAL)

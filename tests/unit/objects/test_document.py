@@ -125,20 +125,6 @@ def test_a_save_that_failed_is_made_up_for_by_the_next():
     assert {chunk.hash for chunk in lost.state.chunks} - set(saved.store) != set()
 
 
-def test_what_is_written_while_a_save_is_under_way_belongs_to_the_next():
-    saved = Saved(state(1_000))
-    saved.document["messages"].append({"n": 1})
-    under_way = saved.tree.encode()
-    saved.document["messages"].append({"n": 2})
-    second = saved.tree.encode()
-    saved.keep(under_way)
-
-    assert saved.tree.changes() == [Change("add", ("messages", 1_001))]
-    saved.keep(second)
-    assert saved.tree.changes() == []
-    saved.check(second)
-
-
 def test_a_value_that_cannot_be_saved_is_named_and_costs_nothing_but_itself():
     saved = Saved(state(3_000))
     saved.document["messages"][100]["content"] = "fine"

@@ -233,19 +233,6 @@ def test_a_memoryview_is_refused_wherever_it_hides():
         assert "bytes(view)" in error.hint
 
 
-def test_a_bytearray_stays_one_wherever_it_hides():
-    array = bytearray(b"abc")
-    for state in (
-        array,
-        [array],
-        {"a": [1, {"b": array}]},
-        (array,),
-        {"k": (1, [array])},
-        Point(array, [array]),
-    ):
-        assert identical(decode_value(encode_value(state, TYPES), TYPES), state)
-
-
 @pytest.mark.parametrize("factory", [lambda: 1, Plain, functools.partial(list), type("list", (), {})])
 def test_a_default_factory_that_is_code_is_refused(factory):
     error = refused({"d": defaultdict(factory)})

@@ -10,7 +10,6 @@ from tests.unit.objects.samples import TYPES
 
 from holdfast import ErrorCode, IntegrityError, UnsupportedError
 from holdfast.objects.hashing import hash_chunk
-from holdfast.objects.tree.read import read_chunks
 from holdfast.objects.tree.state import EncodedState, decode_state, encode_state
 from holdfast.storage.records import ChunkHash
 
@@ -80,15 +79,3 @@ def test_a_chunk_of_an_unknown_kind_asks_for_a_newer_version(data):
     with pytest.raises(UnsupportedError) as caught:
         decode_state(root, lambda hashes: {root: data}, TYPES)
     assert caught.value.code is ErrorCode.FORMAT_TOO_NEW
-
-
-def test_chunks_are_asked_for_once_and_returned_by_name():
-    asked = []
-
-    def read(hashes: Any) -> dict[ChunkHash, bytes]:
-        asked.extend(hashes)
-        return {hash_chunk(b"a"): b"a", hash_chunk(b"b"): b"b"}
-
-    names = [hash_chunk(b"a"), hash_chunk(b"b"), hash_chunk(b"a")]
-    assert read_chunks(names, read) == {names[0]: b"a", names[1]: b"b"}
-    assert asked == names[:2]

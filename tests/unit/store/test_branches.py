@@ -62,26 +62,6 @@ def test_a_branch_name_with_control_characters_or_path_tricks_is_refused(session
     assert [each.name for each in session.branches()] == ["main"]
 
 
-def test_a_fork_into_another_session_begins_there(session, store):
-    session.save({"n": 0})
-    source = session.save({"n": 1})
-    before = store.stats().chunks
-    copy = session.fork("@", session="t")
-    made = copy.checkpoint()
-    assert (copy.id, copy.branch, copy.agent, copy.project) == ("t", "main", "scout", "acme")
-    assert (made.session, made.seq, made.parents, made.prev) == ("t", 1, (source.id,), None)
-    assert copy.load() == {"n": 1}
-    assert copy.log() == [made]
-    copy.save({"n": 2})
-    assert store.stats().chunks == before + 1
-    assert [(info.id, info.agent, info.project) for info in store.sessions()] == [
-        ("s", "scout", "acme"),
-        ("t", "scout", "acme"),
-    ]
-    assert (kinds_of(store), kinds_of(store, "t")) == ([], ["fork"])
-    assert session.log()[0].seq == 2
-
-
 def test_branches_lists_heads_by_name_and_marks_the_one_in_use(session, clock):
     assert session.branches() == []
     head = session.save({"n": 0})

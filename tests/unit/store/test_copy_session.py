@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import pytest
@@ -73,21 +72,6 @@ def test_a_copy_has_everything_but_its_ids_and_numbers(store):
     assert store.verify().problems == ()
 
 
-def test_a_copy_keeps_its_states_when_the_original_is_gone_for_good(store):
-    s = rich(store)
-    states = [s.load(each) for each in s.log("main")]
-    store.copy_session("work", "again")
-    store.forget("work", clean=False)
-    store.gc(keep_days=0)
-    again = store.session("again")
-    assert [again.load(each) for each in again.log("main")] == states
-    assert store.verify().problems == ()
-    store.copy_session("again", "work")
-    assert [each["n"] for each in map(store.session("work").load, store.session("work").log("main"))] == [
-        state["n"] for state in states
-    ]
-
-
 def test_a_target_with_checkpoints_is_refused_and_left_alone(store):
     rich(store)
     store.session("there").save({"mine": 1})
@@ -140,36 +124,3 @@ def test_what_is_forgotten_between_reading_and_writing_is_not_copied(store):
     assert racing.calls["commit"] == 2
     assert store.verify().problems == ()
     assert [each.key for each in store.find(session="again", tag="golden")] == []
-
-
-def test_copies_beside_writers_and_collections_are_whole(store):
-    """Whatever comes between, each copy is one moment of the session, and every state in it loads."""
-    store.session("s").save({"n": 0, "text": "x" * 500})
-    failures: list[BaseException] = []
-
-    def write() -> None:
-        try:
-            writer = store.session("s")
-            for n in range(1, 21):
-                made = writer.save({"n": n, "text": f"{n} " * 200})
-                if n % 5 == 0:
-                    store.forget("s", made, clean=False)
-                    writer = store.session("s")
-                    collect_chunks(store._backend)
-        except BaseException as error:
-            failures.append(error)
-
-    thread = threading.Thread(target=write)
-    thread.start()
-    copies = [f"copy {n}" for n in range(10)]
-    for name in copies:
-        store.copy_session("s", name)
-    thread.join()
-    assert failures == []
-    collect_chunks(store._backend)
-    for name in copies:
-        copied = store.session(name)
-        found = [copied.load(each)["n"] for each in copied.log()]
-        assert found == sorted(found, reverse=True)
-        assert len(found) == len(rows_of(store, name))
-    assert store.verify().problems == ()

@@ -217,21 +217,6 @@ def test_who_writes_to_the_target_meanwhile_ends_the_copy_and_loses_nothing(stor
     assert target.verify().ok
 
 
-def test_who_writes_to_the_source_meanwhile_is_in_the_next_copy(stores, monkeypatch):
-    source, target = stores
-    monkeypatch.setattr(copy, "_ROWS", 4)
-    rich(source)
-    before = told(source)
-    write = Fault("adopt", nth=2, before=lambda: source.session("work").save({"late": 1}))
-    backend_of(target).plan(write)
-
-    source.copy_to(target)
-    assert told(target) == before
-    backend_of(target).plan()
-    assert source.copy_to(target).checkpoints == 1
-    assert told(target) == told(source)
-
-
 @pytest.mark.parametrize("nth", [1, 2, 3, 5, 8, 13])
 def test_a_collection_at_the_target_takes_nothing_from_a_copy(stores, monkeypatch, nth):
     source, target = stores

@@ -166,24 +166,6 @@ def test_what_is_changed_while_a_save_is_under_way_is_kept_for_the_next(tmp_path
     asyncio.run(main())
 
 
-def test_saves_at_the_same_time_are_stored_in_their_order(tmp_path):
-    async def main() -> None:
-        async with holdfast.aopen(tmp_path / "a.db", durability="process") as store:
-            session = store.session("x")
-            document = await session.document(default={"log": ["x" * 100] * 500})
-
-            async def add(number: int) -> holdfast.Checkpoint:
-                document["log"].append(number)
-                return await document.save(str(number))
-
-            saved = await asyncio.gather(*(add(number) for number in range(20)))
-            assert [checkpoint.seq for checkpoint in saved] == list(range(1, 21))
-            for number, checkpoint in enumerate(saved):
-                assert (await session.load(checkpoint))["log"][500:] == list(range(number + 1))
-
-    asyncio.run(main())
-
-
 def test_an_async_save_that_fails_or_is_cancelled_loses_nothing(backend, clock):
     faulty = FaultyBackend(backend)
 

@@ -136,19 +136,6 @@ def test_the_async_twin_passes_over_nothing_when_a_page_is_cancelled(store):
     asyncio.run(main())
 
 
-def test_what_is_forgotten_cannot_be_loaded_though_its_bytes_are_still_there(store):
-    checkpoints, states = saved(store, 40, shared=200)
-    others, kept = saved(store, 3, "t", shared=200)
-    store.forget("s", *checkpoints[5:], clean=False)
-    each = store.load_each([*checkpoints, *others])
-    assert [next(each) for _ in range(5)] == states[:5]
-    for _ in range(35):
-        with pytest.raises(NotFoundError) as caught:
-            next(each)
-        assert caught.value.code is ErrorCode.CHECKPOINT_MISSING
-    assert list(each) == kept
-
-
 @pytest.mark.parametrize("given", [5, None, "abc"])
 def test_something_else_than_checkpoints_is_refused_at_once(store, given):
     with pytest.raises(InvalidInputError) as caught:

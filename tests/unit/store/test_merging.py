@@ -339,15 +339,3 @@ def test_nothing_to_merge_into_and_nothing_to_merge(session, store):
     session.save(1)
     with pytest.raises(NotFoundError):
         session.merge("risky")
-
-
-def test_the_report_is_plain_data(session, risky):
-    risky.save({"a": (3, {4}), "b": 2, "log": ["x", "t"], "big": BIG})
-    told = session.merge("risky").to_dict()
-    assert told["checkpoint"] is None
-    assert told["changes"] is None
-    assert told["conflicts"][0]["theirs"]["$type"] == "tuple"
-    told = session.merge("risky", resolve="ours").to_dict()
-    assert told["checkpoint"]["trigger"] == "merge"
-    assert told["resolved"][0]["how"] == "ours"
-    assert told["changes"]["stat"]["added"] == 1

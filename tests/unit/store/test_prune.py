@@ -99,30 +99,6 @@ def test_what_is_saved_between_reading_and_writing_is_decided_about_too(ten, sto
     assert kinds_of(store) == ["prune"]
 
 
-def test_two_that_prune_at_once_agree(ten, store, monkeypatch):
-    from holdfast.store import operations as changing
-
-    batch = changing._batch
-    others: list[int] = []
-
-    def second(claim, session, plan, entry):
-        if not others:
-            others.append(1)
-            store.session("s").prune(Keep(last=5), only=True)
-        return batch(claim, session, plan, entry)
-
-    monkeypatch.setattr(changing, "_batch", second)
-    report = ten.prune(Keep(last=2), only=True)
-
-    assert seqs(ten) == [10, 9]
-    # What the other one removed is reported as gone by both; what was there and is not any more adds up.
-    assert report.kept == 2
-    assert kinds_of(store) == ["prune", "prune"]
-    ten.undo()
-    ten.undo()
-    assert len(seqs(ten)) == 10
-
-
 @pytest.mark.parametrize("per", ["session", "agent"])
 def test_a_prune_whose_reply_is_lost_is_settled_by_looking_into_the_log(clock, per):
     lost = Fault("commit", nth=13, after=failing(io_failed()))

@@ -352,21 +352,6 @@ def live_pages(path):
         connection.close()
 
 
-def test_gc_after_a_repair_takes_nothing_that_is_needed(path):
-    """Whether a chunk refers to others is worked out from its bytes, not believed of a damaged row."""
-    state = {"messages": [{"id": n, "text": own(n).hex()} for n in range(100)]}
-    with holdfast.open(path, durability="process") as store:
-        made = store.session("s").save(state)
-        store.session("other").save({"junk": own(1000)})
-    spoil(path, "UPDATE chunks SET refers = 0 WHERE number = ?", chunk_of(path, made.id))
-    spoil(path, "UPDATE sessions SET seal = 1 WHERE id = 'other'")  # something that repair finds to do
-    with holdfast.open(path, durability="process", damaged=True) as store:
-        assert store.repair().kept == 2
-        store.session("other").clear()
-        assert store.gc(keep_days=0).chunks == 1
-        assert store.session("s").load() == state
-
-
 @on_sqlite
 @pytest.mark.parametrize("name", ["position", "epoch"])
 def test_a_counter_that_is_no_number_any_more_does_not_stop_the_repair(saved, path, name):

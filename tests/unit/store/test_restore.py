@@ -6,7 +6,7 @@ import pytest
 from tests.unit.store.journal import check_links, entries_of, kinds_of
 
 import holdfast
-from holdfast import BackendError, ConflictError, ErrorCode, NotFoundError
+from holdfast import ConflictError, ErrorCode, NotFoundError
 from holdfast.storage.records import Batch, CheckpointId, Claim
 from holdfast.testing.faults import Fault, FaultyBackend, failing, io_failed
 
@@ -99,16 +99,6 @@ def test_a_lost_reply_is_settled_by_looking_into_the_log(session, store, faulty,
     assert calls[operation]() == wanted[operation]
     assert kinds_of(store) == ["tag", operation]
     check_links(store)
-
-
-def test_a_failed_commit_is_told_and_changes_nothing(session, store, faulty):
-    session.save({"n": 0})
-    for call in (lambda: session.restore("@"), session.fork):
-        faulty.plan(Fault("commit", before=failing(io_failed())))
-        with pytest.raises(BackendError):
-            call()
-    assert kinds_of(store) == []
-    assert session.save({"n": 1}).seq == 2
 
 
 def test_a_fork_whose_source_goes_for_good_meanwhile_writes_nothing(session, store, faulty, backend):

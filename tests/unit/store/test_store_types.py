@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import enum
 from collections import Counter
@@ -37,10 +36,6 @@ class Ledger:
 
     def __init__(self, lines: list[str]) -> None:
         self.lines = lines
-
-
-class Name(str):
-    __slots__ = ()
 
 
 class Asked:
@@ -149,18 +144,6 @@ def test_what_is_known_or_kept_as_it_is_is_never_asked_about(memory):
     assert asked.asked == {}
 
 
-def test_a_kind_of_text_can_be_taken_with_functions_of_its_own(memory):
-    def take(cls: type) -> bool:
-        memory.register(cls, encode=str.__str__, decode=Name)
-        return True
-
-    memory.on_unknown(take)
-    s = memory.session("s")
-    s.save({"name": Name("x"), Name("key"): 1})
-    loaded = s.load()
-    assert [type(each) for each in (loaded["name"], *list(loaded)[1:])] == [Name, Name]
-
-
 def test_a_class_that_is_declined_is_asked_about_once_for_each_save_and_refused_as_always(memory):
     before = refused(memory, {"a": [[[[[[[[Plan()]]]]]]]]})
     asked = Asked(memory)
@@ -188,21 +171,6 @@ def test_what_the_function_raises_is_named_with_the_path(memory):
     assert "OSError: no word about Plan" in str(error)
     assert "on_unknown" in error.hint
     assert isinstance(error.__cause__, OSError)
-
-
-def test_the_async_twin_registers_and_asks_before_the_first_await():
-    async def main() -> None:
-        store = holdfast.AsyncStore(MemoryBackend())
-        asked = Asked(store, Plan)
-        store.on_unknown(asked)
-        assert store.register(Point) is Point
-        s = store.session("s")
-        saving = s.save([Plan("a"), Point(1, 2)])
-        assert asked.asked == {Plan: 1}
-        await saving
-        assert await s.load() == [Plan("a"), Point(1, 2)]
-
-    asyncio.run(main())
 
 
 def test_version_0_is_somebody_elses_form_and_waits_for_an_upgrade(tmp_path):

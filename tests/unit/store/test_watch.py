@@ -13,36 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import holdfast
-from holdfast import InvalidInputError, Keep, StateError
+from holdfast import InvalidInputError, StateError
 from holdfast.backends.memory import MemoryBackend
 from holdfast.store import watch as watching
-
-
-def names(found):
-    return [(each.session, each.seq) for each in found]
-
-
-def test_it_begins_now_and_ends_when_nothing_came(store):
-    session = store.session("s")
-    session.save({"n": 0})
-    stream = store.watch(timeout=0)
-    session.save({"n": 1})
-    store.session("t").save({"n": 2})
-
-    assert names(stream) == [("s", 2), ("t", 1)]
-    assert list(store.watch(timeout=0)) == []
-
-
-def test_what_was_removed_before_it_was_seen_is_left_out_and_nothing_waits_for_it(store):
-    stream = store.watch(timeout=0)
-    session = store.session("s")
-    for n in range(5):
-        session.save({"n": n})
-    session.delete("#5")
-    session.prune(Keep(last=2), only=True)
-
-    assert [each.seq for each in stream] == [3, 4]
-    assert list(store.watch(after=session.checkpoint("#4"), timeout=0)) == []
 
 
 def test_what_undo_brings_back_does_not_come_again(store):

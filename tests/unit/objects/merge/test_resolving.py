@@ -25,30 +25,6 @@ def merged(resolve: Any, base: Any = BASE, ours: Any = OURS, theirs: Any = THEIR
     return merge_values([base], ours, theirs, TypeRegistry(), resolve)
 
 
-def test_a_function_decides_with_a_value():
-    result = merged(lambda c: c.ours + c.theirs)
-    assert result.value == {
-        "a": 5,
-        "b": {"x": 5, "y": 5},
-        "l": ["p", "o", "t", "q"],
-        "odd key": 5,
-        "same": SAME,
-    }
-    assert {each.how for each in result.resolved} == {"value"}
-    assert not result.conflicts
-
-
-def test_a_function_is_asked_once_for_each_conflict():
-    asked: list[str] = []
-
-    def choose(conflict: Any) -> Any:
-        asked.append(conflict.path)
-        return conflict.base
-
-    merged(choose)
-    assert asked == ["a", "b.x", "b.y", "l[1:2]", "['odd key']"]
-
-
 def test_a_function_may_leave_a_conflict_open():
     result = merged(lambda c: c if c.path == "a" else c.theirs)
     assert [each.path for each in result.conflicts] == ["a"]

@@ -313,15 +313,3 @@ class TestObjects:
             "M", 1, {"a": 1, "b": 3, "c": 2}, None
         )
         assert clean(Model(), Model(c=2), Model(b=3)).model_fields_set == {"b", "c"}
-
-
-def test_depth_is_no_obstacle():
-    def nested(value: Any) -> Any:
-        for _ in range(240):
-            value = {"d": value, "z": 0}
-        return value
-
-    result = clean(nested([1, 2]), nested([1, 2, 3]), nested([0, 2]))
-    while isinstance(result, dict):
-        result = result["d"]
-    assert result == [0, 2, 3]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -24,20 +23,6 @@ def store(tmp_path):
 
 def names(folder):
     return sorted(each.name for each in folder.iterdir()) if folder.is_dir() else []
-
-
-@pytest.mark.parametrize("kind", ["json", "json.gz"])
-def test_each_save_has_its_file_and_the_files_are_archives(store, tmp_path, kind):
-    session = store.session("s", export_dir=tmp_path / "out", export_format=kind)
-    made = [session.save({"step": step}) for step in range(3)]
-    found = names(tmp_path / "out")
-    assert len(found) == 3
-    for each in made:
-        pattern = rf"{each.created_at:%Y%m%d-%H%M%S}-{each.id[:4]}[0-9a-f]*\.{re.escape(kind)}"
-        assert any(re.fullmatch(pattern, name) for name in found)
-    with holdfast.open("memory:") as other:
-        other.import_(tmp_path / "out")
-        assert [each.id for each in other.session("s").log()] == [each.id for each in session.log()]
 
 
 def test_files_go_with_their_checkpoints_whatever_removes_them(store, tmp_path):

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 
-def seqs(checkpoints):
-    return [each.seq for each in checkpoints]
-
-
 def test_a_value_that_came_in_by_a_merge_is_blamed_on_who_set_it(session):
     session.save({"a": 1, "x": 0})
     aside = session.fork("@", "aside")
@@ -54,15 +50,3 @@ def test_a_merge_that_made_the_value_itself_is_to_blame(session):
     found = session.blame("x")
 
     assert (found.checkpoint, found.value, found.old, found.merges) == (merge, 23, 3, ())
-
-
-def test_what_a_merged_line_removed_is_blamed_on_who_removed_it(session):
-    session.save({"x": 1, "a": 1})
-    aside = session.fork("@", "aside")
-    remover = aside.save({"a": 1})
-    session.save({"x": 1, "a": 2})
-    merge = session.merge("aside").checkpoint
-
-    found = session.blame("x")
-
-    assert (found.checkpoint, found.op, found.old, found.merges) == (remover, "remove", 1, (merge,))
