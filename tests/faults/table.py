@@ -336,8 +336,8 @@ FAULTS = (
         "gc-no-grace",
         "gc takes what can still be undone",
         "store",
-        ".get(row.hidden, 0) <= horizon:",
-        ".get(row.hidden, 0) <= horizon * 2:",
+        "if at <= horizon:",
+        "if at <= horizon * 2:",
         *_GC,
     ),
     _fault(

@@ -289,7 +289,7 @@ def around(
                 return Neighbours(row, after)
             newest, after = newest or row, row
     if newest is None or after is None:
-        raise _missing_tag(reader, session, f"tag:{tag}", tag or "")
+        _missing(reader, session, Ref("tag", tag or "", 0, f"tag:{tag}"))
     tagged = "" if tag is None else f" with the tag {tag!r}"
     raise NotFoundError(
         f"{where} has nothing{tagged} at {time_text(at)} or before: it goes from "
@@ -373,52 +373,44 @@ def _start(reader: Reader, session: str, branch: str, ref: Ref, now: int) -> Che
         return get_head(reader, session, branch)
     found = _candidates(reader, session, ref)
     if len(found) > 1:
-        raise _ambiguous(reader, session, ref, found)
+        raise _ambiguous(session, ref, found)
     return found[0] if found else _missing(reader, session, ref)
 
 
 def _candidates(reader: Reader, session: str, ref: Ref) -> Sequence[CheckpointRow]:
+    head = find_head(reader, session, ref.value) if ref.kind == "name" else None
+    rows = [] if head is None else [head]
+    if head is None or _NUMBER.fullmatch(ref.value):
+        for query in _queries(ref):
+            if query.id_prefix is not None and len(query.id_prefix) == 64:
+                # A whole id is found directly, however many checkpoints the session has.
+                row = reader.checkpoint(CheckpointId(bytes.fromhex(query.id_prefix)))
+                rows += [row] if row is not None and row.session == session and not row.hidden else []
+            else:
+                rows += reader.checkpoints(query._replace(session=session))
+    return list({row.id: row for row in rows}.values())
+
+
+def _queries(ref: Ref) -> list[Query]:
+    """What to look for in the rows of a session; a bare word may be a number, an id, or both."""
     value = ref.value
     if ref.kind == "tag":
-        return reader.checkpoints(Query(session=session, tag=value, limit=1))
-    if ref.kind == "seq":
-        return _with_number(reader, session, value)
+        return [Query(tag=value, limit=1)]
     if ref.kind == "key":
-        return reader.checkpoints(Query(session=session, key=value, limit=1))
-    head = find_head(reader, session, value) if ref.kind == "name" else None
-    if ref.kind == "name" and _NUMBER.fullmatch(value):
-        others = (*_with_number(reader, session, value), *_with_prefix(reader, session, value))
-        return list({row.id: row for row in (head, *others) if row is not None}.values())
-    return [head] if head is not None else _with_prefix(reader, session, value.lower())
+        return [Query(key=value, limit=1)]
+    by_number = [Query(seq=int(value), limit=1)] if _NUMBER.fullmatch(value) else []
+    if ref.kind == "seq" or not _HEX.fullmatch(value.lower()):
+        return by_number
+    return [*by_number, Query(id_prefix=value.lower(), limit=_SHOWN + 1)]
 
 
-def _with_number(reader: Reader, session: str, value: str) -> Sequence[CheckpointRow]:
-    return reader.checkpoints(Query(session=session, seq=int(value), limit=1))
-
-
-def _with_prefix(reader: Reader, session: str, prefix: str) -> Sequence[CheckpointRow]:
-    if not _HEX.fullmatch(prefix):
-        return []
-    if len(prefix) < 64:
-        return reader.checkpoints(Query(session=session, id_prefix=prefix, limit=_SHOWN + 1))
-    # A whole id is found directly, however many checkpoints the session has.
-    row = reader.checkpoint(CheckpointId(bytes.fromhex(prefix)))
-    return [row] if row is not None and row.session == session and not row.hidden else []
-
-
-def _ambiguous(reader: Reader, session: str, ref: Ref, rows: Sequence[CheckpointRow]) -> NotFoundError:
+def _ambiguous(session: str, ref: Ref, rows: Sequence[CheckpointRow]) -> NotFoundError:
     listed = "; ".join(_describe(row) for row in rows[:_SHOWN]) + ("; and more" if len(rows) > _SHOWN else "")
-    hint = "give more digits of the id"
-    if _NUMBER.fullmatch(ref.value):
-        hint = f"write '#{ref.value}' for the number, or more digits of the id"
-        if (head := reader.branch(session, ref.value)) is not None:
-            hint = (
-                f"write '#{ref.value}' for the number, or {head.head.hex()[:12]} for the head of the branch"
-            )
+    number = f"write '#{ref.value}' for the number, or " if _NUMBER.fullmatch(ref.value) else ""
     return NotFoundError(
         f"{ref.value!r} could be {listed}",
         code=ErrorCode.REF_AMBIGUOUS,
-        hint=hint,
+        hint=f"{number}give more digits of the id",
         session=session,
         ref=ref.text,
         candidates=[row.id.hex() for row in rows[:_SHOWN]],
@@ -434,68 +426,45 @@ def _describe(row: CheckpointRow) -> str:
 
 
 def _missing(reader: Reader, session: str, ref: Ref) -> NoReturn:
+    """Raise the NotFoundError that says what a ref does not name, and what there is instead."""
     value = ref.value
     if reader.session(session) is None:
         missing_head(reader, session, value)
-    if ref.kind == "tag":
-        raise _missing_tag(reader, session, ref.text, value)
-    if ref.kind in ("seq", "key"):
-        why = (
-            f"there is no checkpoint #{value}"
-            if ref.kind == "seq"
-            else f"no checkpoint has the key {value!r:.100}"
-        )
-        query = Query(session=session, include_hidden=True, limit=1)
-        query = query._replace(seq=int(value)) if ref.kind == "seq" else query._replace(key=value)
-        if reader.checkpoints(query):
+    why = {
+        "tag": f"no checkpoint has the tag {value!r}",
+        "key": f"no checkpoint has the key {value!r:.100}",
+        "seq": f"there is no checkpoint #{value}",
+    }.get(ref.kind, f"there is no branch {value!r}")
+    if ref.kind == "name":
+        why += f" and no #{int(value)}" if _NUMBER.fullmatch(value) else ""
+        why += " and no such id" if _HEX.fullmatch(value.lower()) else ""
+    hint, close = _LIST, list[str]()
+    for query in _queries(ref):
+        if reader.checkpoints(query._replace(session=session, include_hidden=True, limit=1)):
             why += " any more: it was removed"
-        elif ref.kind == "seq" and (newest := reader.checkpoints(Query(session=session, limit=1))):
-            why += f"; the newest is #{newest[0].seq}"
-        raise _nothing(session, ref.text, why)
-    raise _missing_name(reader, session, ref.text, value)
-
-
-def _missing_tag(reader: Reader, session: str, ref: str, tag: str) -> NotFoundError:
-    why = f"no checkpoint has the tag {tag!r}"
-    rows = reader.checkpoints(Query(session=session, limit=_SEARCHED))
-    close = _near(tag, sorted({each for row in rows for each in row.tags}))
-    elsewhere = [] if close else reader.checkpoints(Query(tag=tag, limit=1))
-    if elsewhere:
-        other = elsewhere[0].session
-        return _nothing(session, ref, f"{why}; session {other!r} has one", f"use store.session({other!r})")
-    return _nothing(session, ref, why, _did_you_mean(close, _LIST), close)
-
-
-def _missing_name(reader: Reader, session: str, ref: str, name: str) -> NotFoundError:
-    number, prefix = _NUMBER.fullmatch(name), _HEX.fullmatch(name.lower())
-    kinds = [f"branch {name!r}", *([f"#{int(name)}"] if number else []), *(["such id"] if prefix else [])]
-    why = f"there is no {' and no '.join(kinds)}"
-    if number and reader.checkpoints(Query(session=session, seq=int(name), include_hidden=True, limit=1)):
-        return _nothing(session, ref, f"{why} any more: it was removed")
-    if prefix:
-        found = Query(id_prefix=name.lower(), limit=1)
-        if reader.checkpoints(found._replace(session=session, include_hidden=True)):
-            return _nothing(session, ref, f"{why} any more: it was removed")
-        if others := reader.checkpoints(found):
-            other = others[0].session
-            why += f" in it: it belongs to session {other!r}"
-            return _nothing(session, ref, why, f"use store.session({other!r})")
-    close = _near(name, (each.name for each in reader.branches(session)))
-    if not close and reader.checkpoints(Query(session=session, tag=name, limit=1)):
-        close = [f"tag:{name}"]
-    return _nothing(session, ref, why, _did_you_mean(close, _LIST), close)
-
-
-def _nothing(
-    session: str, ref: str, why: str, hint: str = _LIST, candidates: Sequence[str] = ()
-) -> NotFoundError:
-    return NotFoundError(
-        f"{ref!r:.100} names nothing in session {session!r}: {why}",
+            break
+        # Every session has a #1.
+        named = query.tag is not None or query.id_prefix is not None
+        if named and (others := reader.checkpoints(query._replace(limit=1))):
+            why += f"; session {others[0].session!r} has one"
+            hint = f"use store.session({others[0].session!r})"
+            break
+    else:
+        if ref.kind == "tag":
+            rows = reader.checkpoints(Query(session=session, limit=_SEARCHED))
+            close = _near(value, sorted({each for row in rows for each in row.tags}))
+        elif ref.kind == "name":
+            close = _near(value, (each.name for each in reader.branches(session)))
+            if not close and reader.checkpoints(Query(session=session, tag=value, limit=1)):
+                close = [f"tag:{value}"]
+        hint = _did_you_mean(close, _LIST)
+    raise NotFoundError(
+        f"{ref.text!r:.100} names nothing in session {session!r}: {why}",
         code=ErrorCode.CHECKPOINT_MISSING,
         hint=hint,
         session=session,
-        ref=ref,
-        candidates=list(candidates),
+        ref=ref.text,
+        candidates=close,
     )
 
 

@@ -341,23 +341,18 @@ class _Reverse:
 
     def _instead(self, move: Move, before: CheckpointRow | None) -> str:
         """What to do where a branch moved on, and cannot be put back."""
-        kind, redo = self._subject.kind, self._subject.verb == "redo"
-        if redo and kind == "restore" and before is not None:
-            number = _name(self._reader, _restored_from(before))
-            return f"run it again instead: s.restore('{number}') (holdfast restore '{number}')"
-        if redo:
+        if self._subject.verb == "redo":
             return "run it again instead: what came since stays"
-        if kind == "rename":
-            old = next(each.branch for each in self._data.moves if each.head is None)
-            new = next(each.branch for each in self._data.moves if each.expected is None)
-            return f"s.rename_branch({new!r}, {old!r}) gives the branch its name back"
-        if kind == "drop" and before is not None:
-            return f"s.fork('#{before.seq}') begins a branch there again"
-        if before is not None and not before.hidden:
+        if self._subject.kind == "rename":
+            new, old = sorted((each.head is None, each.branch) for each in self._data.moves)
+            return f"s.rename_branch({new[1]!r}, {old[1]!r}) gives the branch its name back"
+        if before is None or before.hidden:
             return (
-                f"to go back to where it was: s.restore('#{before.seq}') (holdfast restore '#{before.seq}')"
+                f"s.delete_branch({move.branch!r}, force=True) removes the branch, and leaves its checkpoints"
             )
-        return f"s.delete_branch({move.branch!r}, force=True) removes the branch, and leaves its checkpoints"
+        if self._subject.kind == "drop":
+            return f"s.fork('#{before.seq}') begins a branch there again"
+        return f"to go back to where it was: s.restore('#{before.seq}') (holdfast restore '#{before.seq}')"
 
     def _block(self, why: str, hint: str, **details: Any) -> NoReturn:
         raise ConflictError(
@@ -374,67 +369,38 @@ def summary(reader: Reader, log: Log, entry: Operation) -> str:
     if kind in ("undo", "redo"):
         return f"{kind} of {summary(reader, log, log.origin(entry))}"
     data = recorded(entry)
-    if kind in _REMOVALS:
-        return _removed(reader, kind, data)
-    if kind in ("annotate", "tag", "pin"):
-        return _annotated(reader, kind, data)
-    if kind in ("restore", "fork", "merge"):
-        return f"{kind} {_made(reader, kind, data)}"
-    if kind in ("rename", "drop", "import"):
-        return _moved(reader, kind, data.moves)
-    if data.switch is not None:
-        kind = f"switch from {data.switch[0]!r} to {data.switch[1]!r}"
-    return "retire old checkpoints" if kind == "retire" else kind
-
-
-def _removed(reader: Reader, kind: str, data: Recorded) -> str:
+    branches = [repr(move.branch) for move in data.moves]
+    what = kind
     if kind == "delete" and data.removed == 1:
-        one = next(each.checkpoint for each in data.edits if each.after.get("hidden"))
-        return f"delete {_name(reader, one)}"
-    return f"{kind} {data.removed} checkpoint{'' if data.removed == 1 else 's'}"
-
-
-def _annotated(reader: Reader, kind: str, data: Recorded) -> str:
-    edited = data.edits[0]
-    name = _name(reader, edited.checkpoint)
-    if kind == "pin":
-        return f"{'pin' if edited.after['pinned'] else 'unpin'} {name}"
-    if kind == "tag":
-        before, after = set(edited.before["tags"]), set(edited.after["tags"])
-        signs = [f"+{tag}" for tag in sorted(after - before)] + [f"-{tag}" for tag in sorted(before - after)]
-        return f"tag {name} {' '.join(signs)}"
-    return f"annotate {name}"
-
-
-def _made(reader: Reader, kind: str, data: Recorded) -> str:
-    branch = data.moves[0].branch
-    row = reader.checkpoint(data.made[0])
-    if row is None:
-        return f"on branch {branch!r}"
-    if kind == "fork":
-        return f"{_name(reader, row.parents[0], home=row.session)} to branch {branch!r}"
-    if kind == "merge":
-        return f"{_name(reader, row.parents[1], home=row.session)} into branch {branch!r} as #{row.seq}"
-    return f"{_name(reader, _restored_from(row))} on branch {branch!r} as #{row.seq}"
-
-
-def _moved(reader: Reader, kind: str, moves: Sequence[Move]) -> str:
-    if kind == "import":
-        ends = [
-            f"branch {each.branch!r} from "
-            + " to ".join(_name(reader, end) for end in (each.expected, each.head) if end is not None)
-            for each in moves
+        what += f" {_name(reader, next(e.checkpoint for e in data.edits if e.after.get('hidden')))}"
+    elif kind in _REMOVALS:
+        what += f" {data.removed} checkpoint{'' if data.removed == 1 else 's'}"
+    elif data.made:
+        row = reader.checkpoint(data.made[0])
+        source = "" if row is None else f" {_name(reader, _source(kind, row), home=row.session)}"
+        what += f"{source} on branch {branches[0]}{'' if row is None else f' as #{row.seq}'}"
+    elif kind in ("annotate", "tag", "pin"):
+        edited = data.edits[0]
+        before, after = set(edited.before.get("tags", ())), set(edited.after.get("tags", ()))
+        signs = [f" +{tag}" for tag in sorted(after - before)] + [
+            f" -{tag}" for tag in sorted(before - after)
         ]
-        return f"import that moved {', '.join(ends)}"
-    gone = moves[0]
-    if kind == "rename":
-        return f"rename branch {gone.branch!r} to {moves[1].branch!r}"
-    at = f" (at {_name(reader, gone.expected)})" if gone.expected else ""
-    return f"delete branch {gone.branch!r}{at}"
+        what = "unpin" if edited.after.get("pinned") is False else kind
+        what += f" {_name(reader, edited.checkpoint)}{''.join(signs)}"
+    elif kind == "import":
+        what += f" that moved branch {', '.join(branches)}"
+    elif branches:
+        what = f"{'delete' if kind == 'drop' else kind} branch {' to '.join(branches)}"
+    elif data.switch is not None:
+        what += f" from {data.switch[0]!r} to {data.switch[1]!r}"
+    return "retire old checkpoints" if kind == "retire" else what
 
 
-def _restored_from(row: CheckpointRow) -> CheckpointId:
-    return CheckpointId(bytes.fromhex(jsontext.parse(row.metadata)["restored_from"]))
+def _source(kind: str, row: CheckpointRow) -> CheckpointId:
+    """The checkpoint that a fork, restore or merge was made of."""
+    if kind == "restore":
+        return CheckpointId(bytes.fromhex(jsontext.parse(row.metadata)["restored_from"]))
+    return row.parents[1 if kind == "merge" else 0]
 
 
 def _name(reader: Reader, checkpoint: CheckpointId, *, home: str | None = None) -> str:

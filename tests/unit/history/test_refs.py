@@ -227,7 +227,7 @@ def test_before_the_first_one_is_an_error_with_the_range(backend, options, first
         ),
         (
             "#99",
-            "there is no checkpoint #99; the newest is #7",
+            "there is no checkpoint #99",
             "s.log() (holdfast list) shows what there is",
             [],
         ),

@@ -68,7 +68,7 @@ def test_a_merge_is_younger_than_both_of_its_parents(session, risky):
 def test_undo_takes_a_merge_back_and_redo_brings_it_again(session, store, risky):
     head = session.checkpoint()
     made = session.merge("risky").checkpoint
-    assert session.operations()[0].summary == "merge #3 into branch 'main' as #5"
+    assert session.operations()[0].summary == "merge #3 on branch 'main' as #5"
     assert session.undo().head.id == head.id
     assert session.load()["a"] == 2
     assert session.load()["b"] == 1
@@ -204,7 +204,7 @@ def test_a_fork_in_another_session_can_be_merged_back(session, store):
     assert report.checkpoint.message == "merge of #2 of session 'experiment'"
     assert session.load() == {"a": 2, "b": 2}
     assert session.merge(elsewhere.checkpoint()).up_to_date
-    assert session.operations()[0].summary == "merge #2 of session 'experiment' into branch 'main' as #3"
+    assert session.operations()[0].summary == "merge #2 of session 'experiment' on branch 'main' as #3"
     # And back: what was merged here is an ancestor there too.
     back = elsewhere.merge(session.checkpoint())
     assert back.fast_forward

@@ -167,13 +167,13 @@ def test_operations_lists_what_was_done_newest_first(lines, clock):
     lines.clear(force=True)
     listed = lines.operations(limit=None)
     assert [(each.number, each.summary, each.undoable) for each in reversed(listed)] == [
-        (1, "fork #2 to branch 'idea'", True),
+        (1, "fork #2 on branch 'idea' as #5", True),
         (2, "tag #1 +golden", True),
         (3, "pin #3", True),
         (4, "restore #1 on branch 'main' as #7", True),
         (5, "rename branch 'idea' to 'plan'", False),
-        (6, "delete branch 'plan' (at #6)", False),
-        (7, "undo of delete branch 'plan' (at #6)", False),
+        (6, "delete branch 'plan'", False),
+        (7, "undo of delete branch 'plan'", False),
         (8, "undo of rename branch 'idea' to 'plan'", False),
         (9, "redo of rename branch 'idea' to 'plan'", True),
         (10, "delete #2", True),
