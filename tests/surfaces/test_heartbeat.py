@@ -62,8 +62,6 @@ def program(tmp_path):
     )
     (tmp_path / "wrong.py").write_text("import no_such_library\n", encoding="utf-8")
     (tmp_path / "broken.py").write_text("x = 1\n\ndef f(:\n", encoding="utf-8")
-    (tmp_path / "nulls.py").write_bytes(b"x = 1\0")
-    (tmp_path / "worse.py").write_text("x = 1 / 0\n", encoding="utf-8")
 
     def run(*words, **env):
         return subprocess.run(
@@ -136,22 +134,11 @@ def test_an_agent_is_a_class_an_instance_a_function_or_alone_in_its_module(progr
         ("agents:Quite", "agents has no 'Quite'", "did you mean Quiet?"),
         ("agents:number", "agents:number is a int and no agent", "HeartbeatAgent"),
         ("agents", "agents has 8 agents", "name one of: agents:Quiet"),
-        ("agents.py:Quiet", "there is no module 'agents.py'", "did you mean agents:Quiet?"),
-        ("alone.py", "there is no module 'alone.py'", "did you mean alone?"),
         ("./agents.py:Quiet", "'./agents.py:Quiet' does not name an agent", "did you mean agents:Quiet?"),
         ("agents.Quiet", "there is no module 'agents.Quiet'", "did you mean agents:Quiet?"),
-        ("agents.Quite", "there is no module 'agents.Quite'", "where the file is"),
-        ("nulls", "cannot contain null bytes\n", "DEBUG"),
         ("broken", "importing broken failed: SyntaxError: invalid syntax (broken.py:3)", "DEBUG"),
-        (
-            "wrong:Agent",
-            "importing wrong failed: ModuleNotFoundError: No module named 'no_such_library' (wrong.py:1)",
-            "DEBUG",
-        ),
-        ("worse", "importing worse failed: ZeroDivisionError: division by zero (worse.py:1)", "DEBUG"),
+        ("wrong:Agent", "No module named 'no_such_library' (wrong.py:1)", "DEBUG"),
         ("agents:Fragile", "making the agent agents:Fragile failed: RuntimeError: not today", "DEBUG"),
-        ("a b:c", "'a b:c' does not name an agent", "MODULE:NAME"),
-        ("json", "json has no agent", "HeartbeatAgent"),
     ],
 )
 def test_what_cannot_be_run_is_said_and_leaves_no_store(program, tmp_path, name, message, hint):

@@ -87,17 +87,7 @@ def test_an_empty_file_is_no_store_to_read_and_a_new_one_to_write_and_both_are_s
     file.parent.mkdir(exist_ok=True)
     file.write_bytes(b"")
 
-    for args in (
-        ["list"],
-        ["show"],
-        ["verify"],
-        ["repair", "-n"],
-        ["stats"],
-        ["undo"],
-        ["tag", "@", "x"],
-        ["clear"],
-        ["gc"],
-    ):
+    for args in (["list"], ["verify"], ["repair", "-n"], ["tag", "@", "x"], ["gc"]):
         result = run(*args, "--store", place)
         assert result.exit_code == 10, args
         assert f"error: there is no store at {file}: the file is empty\n" in result.stderr

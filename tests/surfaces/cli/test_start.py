@@ -27,15 +27,9 @@ HOT = [
     ["--version"],
     ["--help"],
     ["list"],
-    ["list", "--json"],
-    ["show"],
     ["show", "--json"],
     ["create", "x"],
-    ["init"],
     ["at", "now"],
-    ["restore", "@"],
-    ["branch"],
-    ["tag", "@", "x"],
     ["undo", "--list"],
 ]
 

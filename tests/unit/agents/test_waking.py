@@ -17,37 +17,6 @@ import holdfast
 from holdfast.agents import Heartbeat, HeartbeatAgent
 
 
-def test_a_restored_checkpoint_brings_its_beat_back():
-    async def scenario(store):
-        await beat(Counting(), store, 5, trigger=holdfast.every(beats=2))
-        session = store.session("heartbeat")
-        older = (await session.log())[-1]
-        restored = await session.restore(older.id)
-        assert "beats" not in restored.metadata
-        woken = await beat(Counting(), store, 2, trigger=holdfast.every(beats=2))
-        return woken, await store.session("heartbeat").log(limit=2)
-
-    woken, log = lives(scenario)
-    assert (woken.woke.beat, woken.beat) == (2, 4)
-    assert woken.agent.seen == [1, 2, 3, 4]
-    # It goes on being counted, and the interval begins with the checkpoint that it woke up from.
-    assert [(each.metadata["beats"], each.step, each.trigger) for each in log] == [
-        (4, 4, "auto:sleep"),
-        (4, 4, "auto:beat"),
-    ]
-
-
-def test_a_person_who_saves_what_there_is_changes_no_counter():
-    async def scenario(store):
-        await beat(Counting(), store, 3)
-        session = store.session("heartbeat")
-        await session.save(await session.load(), "a note")
-        return await beat(Counting(), store, 1)
-
-    woken = lives(scenario)
-    assert (woken.woke.beat, woken.woke.reason, woken.woke.complete, woken.beat) == (3, "restored", True, 4)
-
-
 def test_without_the_runtime_in_the_state_the_record_has_the_beat():
     async def scenario(store):
         await beat(Counting(), store, 3)
@@ -79,19 +48,6 @@ def test_what_has_none_of_the_parts_is_passed_over_and_the_line_of_the_agent_goe
     assert woken.woke.to_dict()["foreign"] == ["#3", "#2 ('not an agent')"]
     # On a branch of its own, and what was saved by others is where it was.
     assert (again.woke.beat, again.woke.foreign, head) == (4, (), 3)
-
-
-def test_a_session_that_is_no_agents_is_refused_and_left_alone():
-    async def scenario(store):
-        session = store.session("heartbeat")
-        await session.save({"x": 1}, "mine")
-        with pytest.raises(holdfast.StateError, match="is not that of an agent: #1 has none of") as refused:
-            await beat(Counting(), store, 1)
-        return refused.value, len(await session.log())
-
-    refused, count = lives(scenario)
-    assert (refused.code, count) == ("type-mismatch", 1)
-    assert "a session of its own" in refused.hint
 
 
 @dataclass
@@ -261,28 +217,6 @@ def test_what_may_have_been_lost_is_what_the_life_before_was_set_to():
     assert (woke.beat, woke.at_most_lost) == (10, 9)
 
 
-def test_the_list_of_sessions_and_of_checkpoints_say_who_and_which_beat():
-    async def scenario(store):
-        await beat(Counting(), store, 5, trigger=holdfast.every(beats=2))
-        unnamed = Counting()
-        unnamed.identity.name = "\n"
-        await beat(unnamed, store, 1, session="unnamed")
-        renamed = Counting()
-        renamed.identity.name = "somebody else"
-        await beat(renamed, store, 1)
-        found = await store.find(session="heartbeat", step=4)
-        return (
-            {each.id: each.agent for each in await store.sessions()},
-            found,
-            await store.session("heartbeat").log(),
-        )
-
-    agents, found, log = lives(scenario)
-    assert agents == {"heartbeat": "counting", "unnamed": None}
-    assert [each.step for each in log] == [6, 5, 4, 2]
-    assert [each.metadata["beats"] for each in found] == [4]
-
-
 def test_a_first_beat_that_is_cancelled_is_saved_as_beat_0():
     async def scenario(store):
         begun = asyncio.Event()
@@ -305,7 +239,7 @@ def test_a_first_beat_that_is_cancelled_is_saved_as_beat_0():
     assert (last.metadata["beats"], last.step, woke.beat) == (0, 0, 0)
 
 
-@pytest.mark.parametrize("name", ["wake", "sense", "act", "integrate", "sleep", "reevaluate"])
+@pytest.mark.parametrize("name", ["wake", "act", "reevaluate"])
 def test_a_hook_with_another_signature_is_refused_at_the_start(name):
     wrong = type("Wrong", (Counting,), {name: lambda self: None})
     with pytest.raises(holdfast.InvalidInputError, match=f"'{name}' of Wrong cannot be called") as refused:

@@ -124,21 +124,6 @@ say("not reached")
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_saves_at_the_next_step_and_ends_the_program(run, number):
-    program = run(LOOP.format(deadline=30, body="time.sleep(0.001)"))
-    program.until("going")
-
-    program.send(number)
-    code, said = program.end()
-
-    assert code == 128 + number
-    assert said == []
-    ((status, trigger, value),) = program.log()
-    assert (status, trigger) == ("interrupted", "auto:interrupt")
-    assert value >= 3
-
-
 def test_a_signal_during_a_save_lets_it_finish_and_saves_once_more(run):
     program = run(
         """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 
 import pydantic
@@ -84,19 +83,6 @@ def test_the_state_is_the_snapshots_by_name_in_the_order_of_connecting(store):
     assert list(state.items()) == [("b", {"value": 1}), ("a", {"value": 2})]
     assert (saved.message, saved.tags, saved.metadata) == ("first", ("x",), {"model": "m1"})
     assert (saved.step, saved.tokens, saved.trigger, saved.status) == (7, 5, "manual", "running")
-
-
-def test_sources_are_restored_in_the_order_in_which_they_are_connected(store):
-    recorder_of(store, one=Part(1), two=Part(2), three=Part(3)).save()
-    log: list[str] = []
-    parts = {name: Part(name=name, log=log) for name in ("three", "one", "two")}
-
-    report = recorder_of(store, **parts).resume()
-
-    assert log == ["three", "one", "two"]
-    assert [parts[name].value for name in ("one", "two", "three")] == [1, 2, 3]
-    assert report.complete
-    assert list(report.sources) == log
 
 
 def test_without_a_checkpoint_there_is_nothing_to_resume(store):
@@ -302,22 +288,6 @@ def test_a_conflict_forks_and_the_recorder_goes_on_there(store):
     assert [each.forked for each in told() if each.type == "checkpoint.created"] == [False, True, False]
 
 
-def test_going_on_from_an_older_checkpoint_is_a_branch_of_its_own(store):
-    part = Part(1)
-    recorder = recorder_of(store, a=part)
-    older = recorder.save()
-    part.value = 2
-    recorder.save()
-
-    again = Part()
-    second = recorder_of(store, a=again)
-    assert second.resume("@~1").checkpoint.id == older.id
-    saved = second.save()
-
-    assert again.value == 1
-    assert (saved.branch, saved.parent) == ("main-1", older.id)
-
-
 def test_a_save_that_fails_is_told_and_reaches_the_caller():
     backend = FaultyBackend(
         holdfast.open("memory:")._backend, [Fault("commit", nth=1, before=failing(disk_full()))]
@@ -333,18 +303,6 @@ def test_a_save_that_fails_is_told_and_reaches_the_caller():
         ("checkpoint.failed", "disk-full"),
         ("checkpoint.created", None),
     ]
-
-
-def test_a_subscriber_that_fails_or_hangs_harms_no_save(store, caplog):
-    recorder = recorder_of(store, a=Part(1))
-    hang = threading.Event()
-    recorder.events.subscribe("*", lambda _: 1 / 0)
-    recorder.events.subscribe("*", lambda _: hang.wait())
-
-    saved = [recorder.save() for _ in range(3)]
-    hang.set()
-
-    assert [each.seq for each in saved] == [1, 2, 3]
 
 
 def test_names_are_taken_once_and_sources_are_there(store):

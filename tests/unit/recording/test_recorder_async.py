@@ -13,7 +13,6 @@ import holdfast
 from holdfast import (
     AsyncRecorder,
     AsyncStore,
-    BackendError,
     CheckpointCreated,
     Event,
     InvalidInputError,
@@ -23,7 +22,7 @@ from holdfast import (
     on,
 )
 from holdfast.backends.memory import MemoryBackend
-from holdfast.testing.faults import Fault, FaultyBackend, disk_full, failing
+from holdfast.testing.faults import Fault, FaultyBackend
 
 
 class SlowPart(Part):
@@ -186,20 +185,6 @@ async def test_cancelling_before_it_is_its_turn_loses_no_save():
 
     assert (await recorder.save()).seq == 3
     assert [each.step for each in await store.session("s").log()] == [5, 5, None]
-
-
-@in_loop
-async def test_what_could_not_be_saved_stays_due():
-    backend = FaultyBackend(MemoryBackend(), [Fault("commit", nth=1, before=failing(disk_full()))])
-    recorder = AsyncRecorder(AsyncStore(backend).session("s"), trigger=every(steps=5)).connect(
-        "part", Part(1)
-    )
-
-    with pytest.raises(BackendError):
-        await recorder.step(5)
-
-    assert await recorder.step(6) is not None
-    assert await recorder.step(7) is None
 
 
 @in_loop

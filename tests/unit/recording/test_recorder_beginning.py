@@ -39,18 +39,6 @@ def blank(store, **given):
     return Recorder(store.session("s"), **given).connect("part", Part())
 
 
-def test_a_stop_before_the_resume_saves_nothing_and_says_why(store):
-    recorder = blank(store)
-    recorder.interrupt()
-
-    with pytest.raises(Interrupted, match="has not resumed") as end:
-        recorder.tick()
-
-    assert end.value.checkpoint is None
-    assert "has not resumed" in end.value.reason
-    assert [each.seq for each in store.session("s").log()] == [1]
-
-
 def test_stops_while_it_starts_do_not_prune_what_is_good(store):
     for _ in range(5):
         recorder = blank(store, keep=Keep(at_most=2))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.unit.recording.parts import Part
 
 import holdfast
-from holdfast import Recorder, RecorderForked, every
+from holdfast import Recorder, every
 from holdfast.backends.memory import MemoryBackend
 from holdfast.testing.faults import Fault, FaultyBackend
 
@@ -74,16 +74,3 @@ def test_after_a_rollback_the_next_start_goes_on_from_what_was_mended(store):
     again, mended = started(store)
     assert again.resume().checkpoint.branch == "main-1"
     assert mended.value == 11
-
-
-def test_a_fork_that_nobody_wanted_is_told_and_counted(store):
-    recorder, _ = started(store)
-    told: list[RecorderForked] = []
-    recorder.events.subscribe("recorder.forked", told.append)
-    recorder.step(0)
-    store.session("s").save({"by": "hand"})
-    recorder.step(1)
-    assert recorder.events.flush(5)
-
-    assert [each.branch for each in told] == ["main-1"]
-    assert store.metrics().checkpoint_conflict_count == 1

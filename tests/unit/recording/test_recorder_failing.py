@@ -53,15 +53,3 @@ def test_the_recorders_own_metadata_cannot_be_given(name):
         recorder = Recorder(store.session("s")).connect("part", Part(1))
         with pytest.raises(InvalidInputError, match=name):
             recorder.save(metadata={name: 7})
-
-
-def test_resuming_from_a_checkpoint_without_beats_begins_to_count_anew():
-    with holdfast.open("memory:") as store:
-        recorder = Recorder(store.session("s")).connect("part", Part(1))
-        recorder.save()
-        recorder.beat()
-        report = recorder.resume()
-        assert report is not None
-        assert report.beats_recovered is None
-        assert recorder.beats == 0
-        assert recorder.save().metadata == {}

@@ -66,27 +66,6 @@ def test_a_signal_that_is_ignored_stays_ignored(recorder):
         signal.signal(signal.SIGINT, before)
 
 
-def test_asking_by_hand_works_in_any_thread(recorder):
-    ended = []
-
-    def work():
-        try:
-            recorder.sleep(1000)
-        except Interrupted as end:
-            ended.append(end)
-
-    worker = threading.Thread(target=work)
-    worker.start()
-    while not recorder._wakers:
-        pass
-    recorder.interrupt()
-    worker.join()
-
-    (end,) = ended
-    assert end.checkpoint is not None
-    assert (end.signal, end.checkpoint.status) == (15, "interrupted")
-
-
 def test_a_recorder_can_be_used_again_after_it_was_stopped(recorder):
     with pytest.raises(Interrupted), recorder.interrupts():  # noqa: PT012 - the block is what is tested
         recorder.interrupt()

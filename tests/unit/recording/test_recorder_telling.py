@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -32,33 +31,6 @@ class Part:
 @pytest.fixture
 def recorder(store: Store) -> Recorder:
     return Recorder(store.session("s"), trigger=every(steps=1)).connect("part", Part(1))
-
-
-def warned(caplog: pytest.LogCaptureFixture) -> list[str]:
-    found = [
-        each.getMessage()
-        for each in caplog.records
-        if each.name == "holdfast.recorder" and each.levelno == logging.WARNING
-    ]
-    caplog.clear()
-    return found
-
-
-def test_a_source_that_is_not_restored_and_one_that_nobody_claims_are_logged(
-    store: Store, recorder: Recorder, caplog: pytest.LogCaptureFixture
-) -> None:
-    recorder.connect("mood", Part("good")).save()
-    stubborn = Part()
-    stubborn.error = "not now"
-    again = Recorder(store.session("s")).connect("part", stubborn)
-
-    report = again.resume()
-
-    failed, unclaimed = warned(caplog)
-    assert "'part'" in failed
-    assert "not now" in failed
-    assert "'mood'" in unclaimed
-    assert "failed: part (OSError: not now)" in str(report)
 
 
 async def _says_no(state: Any, last: Any) -> bool:

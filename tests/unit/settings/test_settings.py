@@ -23,16 +23,6 @@ from holdfast.settings.settings import CheckpointSettings, HeartbeatSettings, Ke
 
 KEY = "checkpoint.max_count"
 AGENT = "agent:\n  checkpoints:\n    {}\n"
-DOCUMENT = """\
-# ctx-sys.yaml
-agent:
-  checkpoints:
-    enabled: false
-    autoCheckpoint: false
-    maxCheckpointsPerSession: 7
-    pruneAfterDays: 14
-    compressState: false       # Compress large states
-"""
 
 
 def refused(*args, **options) -> InvalidInputError:
@@ -167,13 +157,6 @@ def test_a_named_file_has_to_be_there_and_to_be_one(here, write, monkeypatch):
     assert Settings.load("~/agent.yaml", environ={}).session == "mine"
 
 
-@pytest.mark.parametrize("text", [DOCUMENT, DOCUMENT.replace("autoCheckpoint", "auto_checkpoint")])
-def test_the_form_of_the_source_documents_is_read(write, text):
-    checkpoint = Settings.load(write(text), environ={}).checkpoint
-    assert (checkpoint.enabled, checkpoint.auto, checkpoint.compress) == (False, False, False)
-    assert (checkpoint.max_count, checkpoint.prune_after_days) == (7, 14)
-
-
 def test_the_forms_may_be_mixed_and_what_the_application_writes_beside_them_is_its_own(write):
     text = (
         "database: {url: x, pool: [1, 2]}\nsession: mine\nkeep: {last: 3, tags: [a]}\ncheckpoints: {export_dir: out}\n"
@@ -263,14 +246,12 @@ LAUGHS = "a: &a [x, x]\n" + "".join(
     [
         LAUGHS,
         "x: " * 20_000,
-        "[" * MAX_BYTES,
-        "{" * MAX_BYTES,
         "x" * (2 << 20),
         "k: '" + "y" * (MAX_BYTES - 10),
         "keep:\n" + "\n".join(f"  k{n}: {n}" for n in range(500)),
         "keep:\n  last: " + "9" * 20_000,
     ],
-    ids=["laughs", "keys", "lists", "maps", "large", "open quote", "unknown keys", "digits"],
+    ids=["laughs", "keys", "large", "open quote", "unknown keys", "digits"],
 )
 def test_a_hostile_file_takes_little_memory(write, text):
     Settings.load(write("session: warm\n"), environ={})

@@ -184,22 +184,6 @@ def _write(store, what):
         session.delete("#2")
 
 
-def test_a_target_that_is_ahead_is_left_alone(stores):
-    source, target = stores
-    rich(source)
-    source.copy_to(target)
-    target.session("work").save({"ahead": True})
-    before = contents(backend_of(target))
-
-    report = source.copy_to(target)
-
-    assert [(each.status, each.checkpoints) for each in report.sessions] == [("ahead", 0)]
-    assert contents(backend_of(target)) == before
-    # The other way round it is an ordinary copy.
-    assert target.copy_to(source).checkpoints == 1
-    assert told(source) == told(target)
-
-
 def test_who_writes_to_the_target_meanwhile_ends_the_copy_and_loses_nothing(stores, monkeypatch):
     source, target = stores
     monkeypatch.setattr(copy, "_ROWS", 4)

@@ -65,14 +65,6 @@ def test_a_whole_store_is_whole(backend, clock):
     assert report.to_dict()["ok"] is True
 
 
-def test_quick_reads_no_state(path, saved):
-    spoil(path, "UPDATE chunks SET data = x'00' WHERE number = ?", chunk_of(path, saved[2].id))
-    quick = verify(path, quick=True)
-    assert quick.ok
-    assert quick.chunks == 0
-    assert not verify(path).ok
-
-
 def test_each_checkpoint_that_needs_a_damaged_chunk_is_named(path):
     with holdfast.open(path, durability="process") as store:
         session = store.session("s")
@@ -178,16 +170,6 @@ def test_a_head_that_is_hidden_is_found(path, saved):
     report = verify(path, quick=True)
     assert kinds(report) == {"branch"}
     assert report.problems[0].checkpoints == (saved[5].id,)
-
-
-def test_one_session_can_be_looked_at_alone(path, saved):
-    spoil(path, "UPDATE chunks SET data = x'00' WHERE number = ?", chunk_of(path, saved[2].id))
-    assert verify(path, session="other").ok
-    report = verify(path, session="s")
-    assert saved[2].id in {each.id for each in report.damaged}
-    assert report.sessions == 1
-    with holdfast.open(path) as store, pytest.raises(holdfast.InvalidInputError):
-        store.verify(session=3)  # type: ignore[arg-type]
 
 
 @on_sqlite

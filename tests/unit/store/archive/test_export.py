@@ -34,16 +34,6 @@ def test_a_json_file_has_sorted_fields_and_the_state_in_its_own_order(session, t
     assert document["version"] == 1
 
 
-def test_the_same_checkpoint_is_the_same_bytes_from_every_store(session, tmp_path):
-    session.export("#3", tmp_path / "one.json.gz")
-    session.export("@", tmp_path / "all.jsonl", session=True)
-    with holdfast.open("memory:") as other:
-        other.session("first").save(1)
-        other.import_(tmp_path / "all.jsonl")
-        other.session("research/42").export("#3", tmp_path / "two.json.gz")
-    assert (tmp_path / "one.json.gz").read_bytes() == (tmp_path / "two.json.gz").read_bytes()
-
-
 def test_a_folder_gets_a_file_a_checkpoint_named_by_time_and_digits(session, tmp_path):
     report = session.export(["#1", "#2"], tmp_path)
     first = session.checkpoint("#1")
