@@ -244,9 +244,6 @@ HABITS = {
 _REFUSED = re.compile(
     r"^(?P<value>.+?) (?:is not a valid|is not in the range|is not one of|is not a)\b", re.DOTALL
 )
-_NEEDS_VALUE = re.compile(r"^option '(?P<name>[^']+)' requires (?:an argument|(?P<count>\d+) arguments)$")
-_TAKES_NONE = re.compile(r"^option '(?P<name>[^']+)' does not take a value$")
-_EXTRA = re.compile(r"^got unexpected extra arguments? \((?P<words>.*)\)$", re.DOTALL)
 
 
 def habit(name: str) -> tuple[list[str], str]:
@@ -263,12 +260,6 @@ def in_plain_words(error: click.ClickException, ctx: click.Context | None) -> st
         return f"no such option: {error.option_name}"
     if isinstance(error, click.BadParameter) and error.param is not None:
         return _parameter(error, error.param, message, ctx)
-    if found := _NEEDS_VALUE.match(message):
-        return f"{found['name']} needs {found['count'] + ' values' if found['count'] else 'a value'}"
-    if found := _TAKES_NONE.match(message):
-        return f"{found['name']} takes no value"
-    if found := _EXTRA.match(message):
-        return f"there is nothing that takes {found['words']}; a text with spaces needs quotes"
     return message
 
 

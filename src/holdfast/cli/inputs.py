@@ -1,7 +1,7 @@
 """What people hand in: JSON files, `key=value` pairs, times, and commands that judge a state.
 
 JSON is read strictly, because a checkpoint should hold what its author wrote: UTF-8 only, no key twice in an object, no
-NaN or Infinity, no number that turns into infinity. What is wrong is refused with its line and column.
+NaN or Infinity, no number that turns into infinity.
 """
 
 from __future__ import annotations
@@ -28,8 +28,6 @@ STATUSES = ("running", "paused", "completed", "failed", "interrupted")
 
 MAX_BYTES = 256 << 20
 """What `--state` reads at most: `--state /dev/zero` must end. Larger states go through the Python API."""
-
-_WORDS = r'(?s)"(?:[^"\\]|\\.)*"|[{}\[\]:,]|-?[A-Za-z]+|-?[0-9][0-9.eE+-]*'
 
 
 def read_json(source: str, what: str) -> Any:
@@ -96,41 +94,36 @@ def parse_json(data: bytes, name: str) -> Any:
             code=ErrorCode.VALUE_TOO_DEEP,
         )
     except _NotStrictError as error:
-        line, column = _place_of(text, error)
-        _refuse(f"{name}, line {line}, column {column}: {error}", error.hint)
+        _refuse(f"{name}: {error}", error.hint)
     except ValueError as error:  # a number with more digits than Python converts
         _refuse(f"{name}: {error}", "write very long numbers as text")
 
 
 class _NotStrictError(Exception):
-    """Something that json reads and that we do not; a token or a repeated key finds it again in the text."""
+    """Something that json reads and that we do not."""
 
-    def __init__(self, why: str, hint: str, *, token: str = "", key: str | None = None) -> None:
+    def __init__(self, why: str, hint: str) -> None:
         super().__init__(why)
-        self.hint, self.token, self.key = hint, token, key
+        self.hint = hint
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise _NotStrictError(
-                f"the key {key!r:.80} is there twice in one object", "give each key once", key=key
-            )
+            raise _NotStrictError(f"the key {key!r:.80} is there twice in one object", "give each key once")
         found[key] = value
     return found
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise _NotStrictError(f"{name} is not JSON", "use null, or the text of it", token=name)
+    raise _NotStrictError(f"{name} is not JSON", "use null, or the text of it")
 
 
 def _finite(digits: str) -> float:
     number = float(digits)
     if math.isinf(number):
-        raise _NotStrictError(
-            f"the number {digits:.40} is too large for a float", "write it as text", token=digits
-        )
+        raise _NotStrictError(f"the number {digits:.40} is too large for a float", "write it as text")
     return number
 
 
@@ -140,27 +133,6 @@ _STRICT = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_no_constant,
 def _place(before: str) -> tuple[int, int]:
     """Line and column, both from 1, of what comes after `before`."""
     return before.count("\n") + 1, len(before) - before.rfind("\n")
-
-
-def _place_of(text: str, error: _NotStrictError) -> tuple[int, int]:
-    """Where the offence stands. The text is read again only to be able to say so."""
-    open_keys: list[set[str] | None] = []
-    previous = ""
-    for found in re.finditer(_WORDS, text):
-        word = found.group()
-        if word == error.token:
-            return _place(text[: found.start()])
-        if word in ("{", "["):
-            open_keys.append(set() if word == "{" else None)
-        elif word in ("}", "]"):
-            open_keys.pop()
-        elif previous in ("{", ",") and word[0] == '"' and (keys := open_keys[-1]) is not None:
-            key = json.loads(word)
-            if key == error.key and key in keys:
-                return _place(text[: found.start()])
-            keys.add(key)
-        previous = word
-    return 1, 1
 
 
 def parse_metadata(items: Iterable[str]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -31,12 +32,6 @@ def test_every_json_value_is_read_as_it_is(value, indent):
         (b'{\n  "a": [1,\n 2 3]}', 3, 4, "delimiter"),
         (b"{'a': 1}", 1, 2, "double quotes"),
         (b'{"a": 1} x', 1, 10, "Extra data"),
-        (b'{"a": 1, "b": {"c": 1,\n  "c": 2}}', 2, 3, "'c' is there twice"),
-        (b'[{"a": {"a": 1}}, {"b": 1, "\\u0062": 2}]', 1, 28, "'b' is there twice"),
-        (b'{"x": ["x", {"y": "x"}], "y": 1,\n "x": 2}', 2, 2, "'x' is there twice"),
-        (b'["NaN",\n NaN]', 2, 2, "NaN is not JSON"),
-        (b"[-Infinity]", 1, 2, "-Infinity is not JSON"),
-        (b'["1e999", 1e999]', 1, 11, "too large for a float"),
         (b'{"a":\n "\xff"}', 2, 3, "not UTF-8"),
         (b'"\xc3"', 1, 2, "not UTF-8"),
     ],
@@ -47,6 +42,23 @@ def test_what_is_not_strict_json_is_refused_with_its_place(data, line, column, w
 
     assert f"state.json, line {line}, column {column}: " in str(caught.value)
     assert word in str(caught.value) or "Expecting property name" in str(caught.value)
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("data", "word"),
+    [
+        (b'{"a": 1, "b": {"c": 1,\n  "c": 2}}', "'c' is there twice"),
+        (b'[{"a": {"a": 1}}, {"b": 1, "\\u0062": 2}]', "'b' is there twice"),
+        (b'{"x": ["x", {"y": "x"}], "y": 1,\n "x": 2}', "'x' is there twice"),
+        (b'["NaN",\n NaN]', "NaN is not JSON"),
+        (b"[-Infinity]", "-Infinity is not JSON"),
+        (b'["1e999", 1e999]', "too large for a float"),
+    ],
+)
+def test_what_json_reads_and_a_checkpoint_should_not_hold_is_refused_by_name(data, word):
+    with pytest.raises(InvalidInputError, match=re.escape(word)) as caught:
+        parse_json(data, "state.json")
     assert caught.value.hint
 
 

@@ -263,14 +263,7 @@ def _a_way_on(store: Store, session: Session, verb: str) -> Iterator[None]:
     except (ConflictError, NotFoundError) as error:
         if error.code not in (ErrorCode.UNDO_BLOCKED, ErrorCode.UNDO_GONE):
             raise
-        known = session.operations(limit=None)
-        number = error.details.get("operation")
-        if number not in {each.number for each in known}:
-            # What gc took is not named by its number; the message begins with what was done, and it is the newest.
-            said = (each.number for each in known if each.summary and str(error).startswith(each.summary))
-            ends = (each.number for each in known if each.kind in ("forget", "repair"))
-            number = next(said, None) or next(ends, None)
-        if number is not None:
+        if (number := error.details.get("operation")) is not None:
             error.args = (f"{verb} stops at operation {number}: {error}", *error.args[1:])
         if store.find(session=session.id, limit=1):
             error.hint = "holdfast restore REF always works; holdfast timeline shows each REF ('#3' is one)"
