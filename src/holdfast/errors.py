@@ -322,6 +322,11 @@ class InvalidInputError(HoldfastError, ValueError):
     _exit_code = 2
 
 
+def bad_argument(message: str, hint: str, **details: Any) -> InvalidInputError:
+    """An argument that the call does not take (`bad-argument`), the most frequent refusal of all."""
+    return InvalidInputError(message, code=ErrorCode.BAD_ARGUMENT, hint=hint, **details)
+
+
 class UnsupportedError(HoldfastError):
     """This version, library or place cannot do what was asked."""
 

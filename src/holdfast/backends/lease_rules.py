@@ -19,7 +19,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from holdfast.errors import ConflictError, ErrorCode, InvalidInputError
+from holdfast.errors import ConflictError, ErrorCode, bad_argument
 from holdfast.storage.leases import Fence, Holder, Lease
 
 _PROC: Final = Path("/proc")
@@ -137,10 +137,8 @@ def microseconds(seconds: float) -> int:
         InvalidInputError: It is not a number of seconds above 0.
     """
     if type(seconds) not in (int, float) or not 0 < seconds <= _MOST_SECONDS:
-        raise InvalidInputError(
-            f"a lease cannot be held for {seconds!r} seconds",
-            code=ErrorCode.BAD_ARGUMENT,
-            hint="give a number of seconds above 0, such as 30",
+        raise bad_argument(
+            f"a lease cannot be held for {seconds!r} seconds", "give a number of seconds above 0, such as 30"
         )
     return max(1, round(seconds * 1_000_000))
 

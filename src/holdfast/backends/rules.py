@@ -16,6 +16,7 @@ from holdfast.errors import (
     InvalidInputError,
     NotFoundError,
     StateError,
+    bad_argument,
 )
 from holdfast.storage.records import (
     Batch,
@@ -123,10 +124,9 @@ def switched(session: SessionRow, batch: Batch) -> SessionRow:
 def check_removal(row: CheckpointRow, session: str, *, hidden: int) -> None:
     """Refuse to remove for good what has not been removed from history, or belongs to another session."""
     if row.session != session or not hidden:
-        raise InvalidInputError(
+        raise bad_argument(
             f"checkpoint {row.id.hex()[:12]} of session {row.session!r} is still part of its history",
-            code=ErrorCode.BAD_ARGUMENT,
-            hint="hide it in the same batch, or before",
+            "hide it in the same batch, or before",
             checkpoint=row.id.hex(),
         )
 
@@ -187,9 +187,8 @@ def _claimed(session: str, what: str, current: str | None, wanted: str | None) -
 
 
 def _unfit(session: str, what: str) -> InvalidInputError:
-    return InvalidInputError(
+    return bad_argument(
         f"{what} cannot be stored in session {session!r}: it names another session, or a number that is not one",
-        code=ErrorCode.BAD_ARGUMENT,
-        hint="a batch writes to the session that its claim names, with finite numbers",
+        "a batch writes to the session that its claim names, with finite numbers",
         session=session,
     )

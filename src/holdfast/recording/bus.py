@@ -25,7 +25,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from holdfast.errors import ErrorCode, InvalidInputError
+from holdfast.errors import bad_argument
 from holdfast.recording.events import Event, check_pattern, check_type, matches, now, of_application
 
 S = TypeVar("S", bound="Subscription")
@@ -296,20 +296,18 @@ class EventBus:
                 loop is running.
         """
         if not callable(handler):
-            raise InvalidInputError(
+            raise bad_argument(
                 f"a {type(handler).__name__} cannot be called with an event",
-                code=ErrorCode.BAD_ARGUMENT,
-                hint="pass a function that takes one argument, the event",
+                "pass a function that takes one argument, the event",
             )
         if not _is_coroutine_function(handler):
             return self._add(_ThreadSubscription(self, check_pattern(pattern), _check_limit(limit), handler))
         try:
             return self._add(_LoopSubscription(self, pattern, limit, handler))
         except RuntimeError:
-            raise InvalidInputError(
+            raise bad_argument(
                 "a coroutine function can only subscribe where an event loop is running",
-                code=ErrorCode.BAD_ARGUMENT,
-                hint="subscribe inside of a coroutine, or pass a plain function",
+                "subscribe inside of a coroutine, or pass a plain function",
             ) from None
 
     def stream(self, pattern: str = "*", *, limit: int = _LIMIT) -> EventStream:
@@ -407,11 +405,7 @@ def _refuse_coroutine(result: object) -> None:
 def _check_limit(limit: int) -> int:
     if type(limit) is int and limit > 0:
         return limit
-    raise InvalidInputError(
-        f"limit must be a whole number above 0, not {limit!r}",
-        code=ErrorCode.BAD_ARGUMENT,
-        hint="leave it out for 1000",
-    )
+    raise bad_argument(f"limit must be a whole number above 0, not {limit!r}", "leave it out for 1000")
 
 
 _ALL: weakref.WeakSet[EventBus] = weakref.WeakSet()

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Final, Self
 
-from holdfast.errors import ErrorCode, InvalidInputError
+from holdfast.errors import ErrorCode, InvalidInputError, bad_argument
 from holdfast.history import jsontext
 from holdfast.history.checkpoint import Checkpoint
 
@@ -216,10 +216,9 @@ def check_pattern(pattern: str) -> str:
         exact = pattern.removesuffix(".*")
         if pattern == "*" or (len(exact) <= _LONGEST and _TYPE.fullmatch(exact)):
             return pattern
-    raise InvalidInputError(
+    raise bad_argument(
         f"{pattern!r:.80} cannot choose events",
-        code=ErrorCode.BAD_ARGUMENT,
-        hint='use a type such as "tool.completed", all below one such as "checkpoint.*", or "*"',
+        'use a type such as "tool.completed", all below one such as "checkpoint.*", or "*"',
     )
 
 
@@ -234,10 +233,9 @@ def _copied(name: str, data: dict[str, Any]) -> dict[str, Any]:
     try:
         copy: dict[str, Any] = jsontext.parse(jsontext.metadata_text(data))
     except InvalidInputError as refused:
-        raise InvalidInputError(
+        raise bad_argument(
             f"the data of event {name!r} cannot be kept: {refused}",
-            code=ErrorCode.BAD_ARGUMENT,
-            hint="an event's data is plain JSON (dict, list, str, int, float, bool, None)",
+            "an event's data is plain JSON (dict, list, str, int, float, bool, None)",
             **refused.details,
         ) from None
     return copy

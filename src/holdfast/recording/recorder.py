@@ -32,6 +32,7 @@ from holdfast.errors import (
     InvalidInputError,
     NotFoundError,
     StateError,
+    bad_argument,
 )
 from holdfast.objects.tree.state import EncodedState
 from holdfast.record import Record
@@ -383,18 +384,16 @@ class RecorderCore(Generic[S, Due, Saved]):
     def _event_due(self, event: Event | str, data: dict[str, Any]) -> str | None:
         if not isinstance(event, Event):
             if "session" in data:
-                raise InvalidInputError(
+                raise bad_argument(
                     "an event that a recorder emits is about its own session",
-                    code=ErrorCode.BAD_ARGUMENT,
-                    hint="leave session= out, or give it another name; recorder.events.emit() takes any session",
+                    "leave session= out, or give it another name; recorder.events.emit() takes any session",
                     argument="session",
                 )
             event = of_application(event, data, session=self._saver.id)
         elif data:
-            raise InvalidInputError(
+            raise bad_argument(
                 "an event that is made already takes no more data",
-                code=ErrorCode.BAD_ARGUMENT,
-                hint='pass its type and the data: emit("tool.completed", tool="search")',
+                'pass its type and the data: emit("tool.completed", tool="search")',
             )
         if self._bus is not None:
             self._bus.emit(event)
@@ -468,10 +467,9 @@ class RecorderCore(Generic[S, Due, Saved]):
     def _metadata(self, order: Order, captured: Captured, said: Mapping[str, Any]) -> dict[str, Any]:
         metadata = dict(order.metadata or {})
         if taken := _OWN & metadata.keys():
-            raise InvalidInputError(
+            raise bad_argument(
                 f"the metadata of a recorder's checkpoint has {min(taken)!r} already",
-                code=ErrorCode.BAD_ARGUMENT,
-                hint="use another name: what it says there, a resume reads back",
+                "use another name: what it says there, a resume reads back",
             )
         metadata = {name: each for name, each in said.items() if name not in _OWN} | metadata
         if self._has_beats:
@@ -807,10 +805,9 @@ class Recorder(RecorderCore[Session, "Checkpoint | None", "Checkpoint"]):
 def check_damage_choice(on_damage: str) -> None:
     """Refuse what is none."""
     if on_damage not in ("report", "raise"):
-        raise InvalidInputError(
+        raise bad_argument(
             f"on_damage cannot be {on_damage!r:.60}",
-            code=ErrorCode.BAD_ARGUMENT,
-            hint='use "report" for a cold start with a report, or "raise" for an error',
+            'use "report" for a cold start with a report, or "raise" for an error',
             argument="on_damage",
         )
 
@@ -827,9 +824,6 @@ def _code_of(error: Exception) -> str:
 def _check_number(number: int, what: str) -> None:
     check_step(number, what)
     if number < 0:
-        raise InvalidInputError(
-            f"{what} cannot be {number}",
-            code=ErrorCode.BAD_ARGUMENT,
-            hint=f"count {what} from 0 on, or leave the number out",
-            argument=what,
+        raise bad_argument(
+            f"{what} cannot be {number}", f"count {what} from 0 on, or leave the number out", argument=what
         )

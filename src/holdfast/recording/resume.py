@@ -20,6 +20,7 @@ from holdfast.errors import (
     InvalidInputError,
     NotFoundError,
     StateError,
+    bad_argument,
 )
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.objects.codec.decode import decode_value
@@ -245,10 +246,9 @@ def check_session(session: S, wanted: type[S]) -> S:
     """Return `session` if it is one that this kind of recorder saves into."""
     if isinstance(session, wanted):
         return session
-    raise InvalidInputError(
+    raise bad_argument(
         f"a recorder of this kind needs a {wanted.__name__}, not a {type(session).__name__}",
-        code=ErrorCode.BAD_ARGUMENT,
-        hint="Recorder takes the session of holdfast.open(), with store.session(...), "
+        "Recorder takes the session of holdfast.open(), with store.session(...), "
         "AsyncRecorder that of holdfast.aopen()",
     )
 

@@ -23,7 +23,7 @@ from time import monotonic
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
-from holdfast.errors import ErrorCode, InvalidInputError
+from holdfast.errors import bad_argument
 
 if TYPE_CHECKING:
     from holdfast.history.checkpoint import Checkpoint
@@ -124,10 +124,9 @@ class _Handlers:
 
     def __init__(self, recorder: _Asked, deadline: float) -> None:
         if type(deadline) not in (int, float) or not 0 < deadline <= threading.TIMEOUT_MAX:
-            raise InvalidInputError(
+            raise bad_argument(
                 f"a deadline must be a number of seconds above 0, not {deadline!r:.60}",
-                code=ErrorCode.BAD_ARGUMENT,
-                hint="leave it out for 5 seconds",
+                "leave it out for 5 seconds",
                 argument="deadline",
             )
         self._asked = recorder

@@ -19,7 +19,7 @@ from dataclasses import fields as dataclass_fields
 from dataclasses import is_dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from holdfast.errors import ErrorCode, InvalidInputError, StateError
+from holdfast.errors import ErrorCode, InvalidInputError, StateError, bad_argument
 from holdfast.history.names import check_label
 from holdfast.objects.codec.pydantic_models import is_model
 from holdfast.record import Record
@@ -103,10 +103,12 @@ def attributes(target: Any, *names: str) -> Source:
         InvalidInputError: No name is given, or the object has no such attribute.
     """
     if not names:
-        raise _bad("attributes() needs the names of attributes", 'write attributes(agent, "goals", "mood")')
+        raise bad_argument(
+            "attributes() needs the names of attributes", 'write attributes(agent, "goals", "mood")'
+        )
     for name in names:
         if type(name) is not str or not hasattr(target, name):
-            raise _bad(
+            raise bad_argument(
                 f"{type(target).__name__} has no attribute {name!r:.60}", "name attributes that it has"
             )
     return Adapter(target, tuple(dict.fromkeys(names)))
@@ -119,7 +121,7 @@ def functions(capture: Callable[[], Any], apply: Callable[[Any], Any]) -> Source
         InvalidInputError: One of them cannot be called.
     """
     if not all(map(callable, (capture, apply))):
-        raise _bad("functions() needs two functions", "pass capture() and apply(value)")
+        raise bad_argument("functions() needs two functions", "pass capture() and apply(value)")
     return _Functions(capture, apply)
 
 
@@ -135,12 +137,12 @@ def source_of(thing: Any, *, can_await: bool = False) -> Source:
     """
     source = _adapted(thing)
     if inspect.iscoroutinefunction(source.snapshot):
-        raise _bad(
+        raise bad_argument(
             f"snapshot of {type(thing).__name__} is a coroutine function",
             "make it a plain function: all sources are captured at one moment, with no await between them",
         )
     if not can_await and inspect.iscoroutinefunction(source.restore):
-        raise _bad(
+        raise bad_argument(
             f"restore of {type(thing).__name__} is a coroutine function",
             "connect it to an AsyncRecorder, or make it a plain function",
         )
@@ -149,26 +151,26 @@ def source_of(thing: Any, *, can_await: bool = False) -> Source:
 
 def _adapted(thing: Any) -> Source:
     if isinstance(thing, type):
-        raise _bad(f"{thing.__name__} is a class", "connect an instance of it")
+        raise bad_argument(f"{thing.__name__} is a class", "connect an instance of it")
     if callable(getattr(thing, "snapshot", None)) and callable(getattr(thing, "restore", None)):
         source: Source = thing
         return source
     if is_dataclass(thing):
         parameters: Any = getattr(thing, "__dataclass_params__", None)
         if parameters.frozen:
-            raise _bad(
+            raise bad_argument(
                 f"{type(thing).__name__} is a frozen dataclass: nothing can be restored into it",
                 "keep it in an attribute of another object, and connect attributes(that, name)",
             )
         return Adapter(thing, tuple(each.name for each in dataclass_fields(thing)))
     if is_model(type(thing)):
         if type(thing).model_config.get("frozen"):
-            raise _bad(
+            raise bad_argument(
                 f"{type(thing).__name__} is a frozen pydantic model: nothing can be restored into it",
                 "keep it in an attribute of another object, and connect attributes(that, name)",
             )
         return _Model(thing, tuple(type(thing).__pydantic_fields__))
-    raise _bad(
+    raise bad_argument(
         f"{type(thing).__name__} cannot be a source",
         "connect something with snapshot() and restore(value), an instance of a dataclass or of a pydantic model, "
         "attributes(object, 'a', 'b'), or functions(capture, apply)",
@@ -181,10 +183,6 @@ def _does_not_fit(target: Any, why: str) -> StateError:
         code=ErrorCode.TYPE_MISMATCH,
         hint="give the source a snapshot() and restore(value) of its own that knows older states",
     )
-
-
-def _bad(message: str, hint: str) -> InvalidInputError:
-    return InvalidInputError(message, code=ErrorCode.BAD_ARGUMENT, hint=hint)
 
 
 class Captured(Record):
@@ -229,10 +227,9 @@ class Sources:
                 name=name,
             )
         if source is None and not optional:
-            raise InvalidInputError(
+            raise bad_argument(
                 f"source {name!r} is None",
-                code=ErrorCode.BAD_ARGUMENT,
-                hint="connect an object, or say optional=True: then what was stored of it is carried forward",
+                "connect an object, or say optional=True: then what was stored of it is carried forward",
                 name=name,
             )
         self._sources[name] = None if source is None else source_of(source, can_await=self._can_await)
@@ -278,10 +275,9 @@ class Sources:
             StateError: All of them failed (`sources-failed`).
         """
         if not self._sources:
-            raise InvalidInputError(
+            raise bad_argument(
                 "there is nothing to save: no source is connected",
-                code=ErrorCode.BAD_ARGUMENT,
-                hint='connect one: recorder.connect("agent", agent)',
+                'connect one: recorder.connect("agent", agent)',
             )
         state: dict[str, Any] = {}
         failures: dict[str, str] = {}
@@ -382,6 +378,4 @@ def restore_now(source: Source, value: Any) -> None:
         # Closed, so that nobody is warned of a coroutine that was never awaited: the error says it.
         came.close()
     if isinstance(came, Awaitable):
-        raise InvalidInputError(
-            "its restore has to be awaited", code=ErrorCode.BAD_ARGUMENT, hint="use an AsyncRecorder"
-        )
+        raise bad_argument("its restore has to be awaited", "use an AsyncRecorder")

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.errors import ErrorCode, InvalidInputError
+from holdfast.errors import ErrorCode, InvalidInputError, bad_argument
 from holdfast.recording.events import check_pattern, matches
 
 if TYPE_CHECKING:
@@ -159,10 +159,9 @@ def every(
     if beats is not None:
         parts.append(Beats(_whole(beats, "beats")))
     if not parts:
-        raise InvalidInputError(
+        raise bad_argument(
             "every() needs to know how often",
-            code=ErrorCode.BAD_ARGUMENT,
-            hint="pass steps=10, seconds=300 or beats=50; for saves by hand only, use manual",
+            "pass steps=10, seconds=300 or beats=50; for saves by hand only, use manual",
         )
     return parts[0] if len(parts) == 1 else AnyOf(tuple(parts))
 
@@ -192,16 +191,14 @@ def when(predicate: Predicate) -> Trigger:
     from inspect import iscoroutinefunction
 
     if iscoroutinefunction(predicate) or iscoroutinefunction(getattr(predicate, "__call__", None)):  # noqa: B004
-        raise InvalidInputError(
+        raise bad_argument(
             f"when() needs a plain function, and {predicate!r:.60} is a coroutine function",
-            code=ErrorCode.BAD_ARGUMENT,
-            hint="make it a plain function: it is asked between two steps, with no await in between",
+            "make it a plain function: it is asked between two steps, with no await in between",
         )
     if not callable(predicate):
-        raise InvalidInputError(
+        raise bad_argument(
             f"when() needs a function, not {predicate!r:.60}",
-            code=ErrorCode.BAD_ARGUMENT,
-            hint="pass a function of (state, last checkpoint) that says whether to save",
+            "pass a function of (state, last checkpoint) that says whether to save",
         )
     return When(predicate)
 
@@ -212,10 +209,9 @@ def check_trigger_value(trigger: Trigger | None) -> Trigger:
         return manual
     if isinstance(trigger, Trigger):
         return trigger
-    raise InvalidInputError(
+    raise bad_argument(
         f"a trigger cannot be {trigger!r:.60}",
-        code=ErrorCode.BAD_ARGUMENT,
-        hint="use every(steps=10), on('tool.completed'), when(function) or manual",
+        "use every(steps=10), on('tool.completed'), when(function) or manual",
     )
 
 
@@ -232,10 +228,9 @@ def _whole(value: object, name: str) -> int:
     # A bool is an int to Python, and a mistake here.
     if type(value) is int and value > 0:
         return value
-    raise InvalidInputError(
+    raise bad_argument(
         f"{name} must be a whole number above 0, not {value!r:.60}",
-        code=ErrorCode.BAD_ARGUMENT,
-        hint=f"pass {name}=10, say, or leave it out",
+        f"pass {name}=10, say, or leave it out",
         argument=name,
     )
 
@@ -246,10 +241,9 @@ def _seconds(value: object, what: str) -> float:
     # NaN is not above 0 either; infinity would be a way to say never.
     if type(value) in (int, float) and 0 < value < float("inf"):  # type: ignore[operator]
         return float(value)  # type: ignore[arg-type]
-    raise InvalidInputError(
+    raise bad_argument(
         f"the seconds of {what} must be a number above 0, not {value!r:.60}",
-        code=ErrorCode.BAD_ARGUMENT,
-        hint="pass 300 for five minutes, say",
+        "pass 300 for five minutes, say",
         argument="seconds",
     )
 

@@ -31,7 +31,7 @@ from holdfast.agents.heartbeat.subsystems import (
     WorkingMemory,
     ten,
 )
-from holdfast.errors import ErrorCode, InvalidInputError
+from holdfast.errors import ErrorCode, InvalidInputError, bad_argument
 
 RUNTIME = "runtime"
 """The name of the heartbeat's own part."""
@@ -162,10 +162,8 @@ def checked_agent(agent: Any) -> HeartbeatAgent:
     """
     if not isinstance(agent, HeartbeatAgent):
         given = f"the class {agent.__name__}" if isinstance(agent, type) else f"a {type(agent).__name__}"
-        raise InvalidInputError(
-            f"a heartbeat cannot run {given}",
-            code=ErrorCode.BAD_ARGUMENT,
-            hint="pass an instance of a class that is built on HeartbeatAgent",
+        raise bad_argument(
+            f"a heartbeat cannot run {given}", "pass an instance of a class that is built on HeartbeatAgent"
         )
     for name, arguments in _HOOKS.items():
         hook = getattr(agent, name)
@@ -179,10 +177,9 @@ def checked_agent(agent: Any) -> HeartbeatAgent:
         except ValueError:
             # One that is not written in Python and does not say: the first beat shows.
             continue
-        raise InvalidInputError(
+        raise bad_argument(
             f"the hook {name!r} of {type(agent).__name__} cannot be called: {why}",
-            code=ErrorCode.BAD_ARGUMENT,
-            hint=f"write def {name}({', '.join(('self', *arguments))}), or call the attribute something else",
+            f"write def {name}({', '.join(('self', *arguments))}), or call the attribute something else",
         )
     return agent
 
@@ -192,10 +189,9 @@ def parts_of(agent: HeartbeatAgent) -> dict[str, Any]:
     try:
         parts = dict(agent.parts())
     except AttributeError as error:
-        raise InvalidInputError(
+        raise bad_argument(
             f"{type(agent).__name__} does not have the parts that it names: {error}",
-            code=ErrorCode.BAD_ARGUMENT,
-            hint="call super().__init__() in its __init__, or say in parts() what it has",
+            "call super().__init__() in its __init__, or say in parts() what it has",
         ) from error
     if RUNTIME in parts:
         raise InvalidInputError(

@@ -48,6 +48,7 @@ from holdfast.errors import (
     InvalidInputError,
     NotFoundError,
     StateError,
+    bad_argument,
 )
 from holdfast.history.names import check_label
 from holdfast.recording.resume import SourceOutcome, unencodable
@@ -138,10 +139,9 @@ class Heartbeat:
     ) -> None:
         self.agent = checked_agent(agent)
         if not isinstance(store, AsyncStore | Store | str | Path | None):
-            raise InvalidInputError(
+            raise bad_argument(
                 f"a heartbeat cannot save to a {type(store).__name__}",
-                code=ErrorCode.BAD_ARGUMENT,
-                hint="pass a path, or what holdfast.aopen() or holdfast.open() gave",
+                "pass a path, or what holdfast.aopen() or holdfast.open() gave",
             )
         self._given = store
         path = store if isinstance(store, str | Path) else None
@@ -832,7 +832,5 @@ def _not_awake(what: str) -> StateError:
 
 def _at_least_one(value: Any, name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InvalidInputError(
-            f"{name} cannot be {value!r}", code=ErrorCode.BAD_ARGUMENT, hint="give a whole number above 0"
-        )
+        raise bad_argument(f"{name} cannot be {value!r}", "give a whole number above 0")
     return value

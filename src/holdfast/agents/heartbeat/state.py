@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from holdfast import Checkpoint
-from holdfast.errors import ErrorCode, InvalidInputError, StateError
+from holdfast.errors import ErrorCode, StateError, bad_argument
 from holdfast.record import Record
 
 FORMAT_VERSION = 1
@@ -316,9 +316,7 @@ def _age(seconds: float) -> str:
 
 def _number(value: Any, name: str, low: float, high: float) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise InvalidInputError(
-            f"{name} of the heartbeat cannot be {value!r:.60}",
-            code=ErrorCode.BAD_ARGUMENT,
-            hint=f"give a number from {low:g} to {high:g}",
+        raise bad_argument(
+            f"{name} of the heartbeat cannot be {value!r:.60}", f"give a number from {low:g} to {high:g}"
         )
     return float(value)

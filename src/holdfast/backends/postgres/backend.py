@@ -35,7 +35,13 @@ from holdfast.backends.postgres.reader import FirstQuestions, PostgresReader, ca
 from holdfast.backends.postgres.scrub import check_owner, scrub
 from holdfast.backends.postgres.url import Address, parse
 from holdfast.backends.postgres.watch import Watcher
-from holdfast.errors import ConflictError, ErrorCode, HoldfastError, InvalidInputError, UnsupportedError
+from holdfast.errors import (
+    ConflictError,
+    ErrorCode,
+    HoldfastError,
+    UnsupportedError,
+    bad_argument,
+)
 from holdfast.storage.copy_rows import Adoption
 from holdfast.storage.inspection import Rebuilt
 from holdfast.storage.ports import Inspection
@@ -124,9 +130,7 @@ class PostgresBackend:
             BackendError: The server cannot be reached, or refuses.
         """
         if not timeout >= 0:
-            raise InvalidInputError(
-                f"timeout cannot be {timeout}", code=ErrorCode.BAD_ARGUMENT, hint="give a number of seconds"
-            )
+            raise bad_argument(f"timeout cannot be {timeout}", "give a number of seconds")
         address = parse(url)
         backend = cls(address, durability=durability, timeout=timeout, compress=compress)
 

@@ -42,11 +42,11 @@ from holdfast.backends.sqlite.extension import write_rows
 from holdfast.backends.sqlite.reader import SqliteReader, View
 from holdfast.errors import (
     ConflictError,
-    ErrorCode,
     HoldfastError,
     InvalidInputError,
     NotFoundError,
     UnsupportedError,
+    bad_argument,
 )
 from holdfast.storage.records import Batch, CheckpointId, CheckpointRow, Receipt
 
@@ -133,9 +133,7 @@ class SqliteBackend:
         check_library(apsw.sqlite_lib_version())
         load_checksums()
         if not timeout >= 0:
-            raise InvalidInputError(
-                f"timeout cannot be {timeout}", code=ErrorCode.BAD_ARGUMENT, hint="give a number of seconds"
-            )
+            raise bad_argument(f"timeout cannot be {timeout}", "give a number of seconds")
         path = files.usable(path)
         files.refuse_network(path)
         files.make_file(path, create=create)

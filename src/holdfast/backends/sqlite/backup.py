@@ -15,7 +15,7 @@ import apsw
 from holdfast.backends.sqlite.connection import CHECKSUMS
 from holdfast.backends.sqlite.errors import translate, translated
 from holdfast.backends.sqlite.files import create_private, os_errors, sync_folder, usable
-from holdfast.errors import ErrorCode, InvalidInputError
+from holdfast.errors import ErrorCode, InvalidInputError, bad_argument
 
 
 def copy_store(source: apsw.Connection, path: str, target: Path) -> None:
@@ -34,10 +34,9 @@ def copy_store(source: apsw.Connection, path: str, target: Path) -> None:
     if os.path.lexists(target):
         raise _exists(target)
     if not target.parent.is_dir():
-        raise InvalidInputError(
+        raise bad_argument(
             f"there is no folder {target.parent} to write the copy into",
-            code=ErrorCode.BAD_ARGUMENT,
-            hint="make the folder first, or name another",
+            "make the folder first, or name another",
             path=str(target),
         )
     # The name of the target is left out of this one: together they could be too long.

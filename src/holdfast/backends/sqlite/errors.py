@@ -17,6 +17,7 @@ from holdfast.errors import (
     InvalidInputError,
     NotFoundError,
     StateError,
+    bad_argument,
 )
 
 DRIVER_ERRORS = (
@@ -170,10 +171,9 @@ def _cannot_open(error: apsw.Error, path: str) -> HoldfastError:
 
 
 def _unfit(error: Exception, path: str) -> InvalidInputError:
-    return InvalidInputError(
+    return bad_argument(
         f"a value cannot be kept in the store {path}: {error}",
-        code=ErrorCode.BAD_ARGUMENT,
-        hint="use 64-bit integers, and text without half surrogate pairs, where each is asked for",
+        "use 64-bit integers, and text without half surrogate pairs, where each is asked for",
         path=path,
     )
 

@@ -35,6 +35,7 @@ from langgraph.checkpoint.serde.types import TASKS
 
 from holdfast import Checkpoint as Saved
 from holdfast import ErrorCode, InvalidInputError, UnsupportedError
+from holdfast.errors import bad_argument
 from holdfast.integrations.langgraph import keys
 from holdfast.integrations.langgraph.summary import checkpoint_message, checkpoint_status
 from holdfast.record import Record
@@ -295,11 +296,8 @@ def thread_of(config: RunnableConfig) -> str:
     """The thread, as text: LangGraph lets people pass numbers and UUIDs."""
     thread = _configurable(config).get("thread_id")
     if thread is None or thread == "":
-        raise InvalidInputError(
-            "the config names no thread",
-            code=ErrorCode.BAD_ARGUMENT,
-            hint='pass {"configurable": {"thread_id": "..."}}',
-            argument="thread_id",
+        raise bad_argument(
+            "the config names no thread", 'pass {"configurable": {"thread_id": "..."}}', argument="thread_id"
         )
     return thread_text(thread)
 
@@ -339,10 +337,9 @@ def named_checkpoint(config: RunnableConfig) -> str:
     """The id of the checkpoint that something belongs to."""
     checkpoint_id = checkpoint_of(config)
     if checkpoint_id is None:
-        raise InvalidInputError(
+        raise bad_argument(
             "the config names no checkpoint to store writes on",
-            code=ErrorCode.BAD_ARGUMENT,
-            hint="pass the config that put returned",
+            "pass the config that put returned",
             argument="checkpoint_id",
         )
     return checkpoint_id
@@ -357,10 +354,9 @@ def _configurable(config: RunnableConfig) -> Mapping[str, Any]:
     given: object = config
     found = given.get("configurable") if isinstance(given, Mapping) else None
     if not isinstance(found, Mapping):
-        raise InvalidInputError(
+        raise bad_argument(
             "the config has no configurable part",
-            code=ErrorCode.BAD_ARGUMENT,
-            hint='pass {"configurable": {"thread_id": "..."}}',
+            'pass {"configurable": {"thread_id": "..."}}',
             argument="config",
         )
     return found

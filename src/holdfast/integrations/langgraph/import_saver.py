@@ -37,6 +37,7 @@ from holdfast import (
     Store,
     UnsupportedError,
 )
+from holdfast.errors import bad_argument
 from holdfast.record import Record
 from holdfast.store.open import is_open_here
 
@@ -592,19 +593,17 @@ def _checked(threads: Chosen | None) -> dict[str, str] | None:
     if not isinstance(threads, str):
         wanted = dict(threads) if isinstance(threads, Mapping) else {each: each for each in threads}
     if isinstance(threads, str) or any(type(each) is not str for pair in wanted.items() for each in pair):
-        raise InvalidInputError(
+        raise bad_argument(
             "threads must be a list of thread ids",
-            code=ErrorCode.BAD_ARGUMENT,
-            hint='pass threads=["one", "another"], or {"one": "new id"}, or leave it out for all',
+            'pass threads=["one", "another"], or {"one": "new id"}, or leave it out for all',
             argument="threads",
         )
     taken: dict[str, str] = {}
     for old, new in wanted.items():
         if taken.setdefault(new, old) != old:
-            raise InvalidInputError(
+            raise bad_argument(
                 f"the threads {taken[new]!r:.60} and {old!r:.60} would both become session {new!r:.60}",
-                code=ErrorCode.BAD_ARGUMENT,
-                hint="give each another id: --thread OLD=NEW",
+                "give each another id: --thread OLD=NEW",
                 argument="threads",
             )
     return wanted

@@ -34,11 +34,11 @@ from holdfast import Checkpoint as Saved
 from holdfast import (
     ConflictError,
     ErrorCode,
-    InvalidInputError,
     NotFoundError,
     Store,
     UnsupportedError,
 )
+from holdfast.errors import bad_argument
 from holdfast.integrations.langgraph import checkpoints, keys, prune, reader, workers
 from holdfast.integrations.langgraph.reader import Group, groups, loaded
 from holdfast.integrations.langgraph.types import allow, prepare
@@ -375,10 +375,9 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
         call of a subgraph go with the checkpoint of the graph that made the call.
         """
         if strategy not in _STRATEGIES:
-            raise InvalidInputError(
+            raise bad_argument(
                 f"there is no strategy {strategy!r:.60} to prune by",
-                code=ErrorCode.BAD_ARGUMENT,
-                hint=f"use one of: {', '.join(_STRATEGIES)}",
+                f"use one of: {', '.join(_STRATEGIES)}",
                 argument="strategy",
             )
         for thread in map(checkpoints.thread_text, _several(thread_ids, "thread_ids")):
@@ -400,10 +399,9 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
             return current + 1
         number = current.partition(".")[0]
         if not (number.isascii() and number.isdigit()):
-            raise InvalidInputError(
+            raise bad_argument(
                 f"{current!r:.60} is not a version that can be counted on from",
-                code=ErrorCode.BAD_ARGUMENT,
-                hint="versions are numbers, or texts that begin with one",
+                "versions are numbers, or texts that begin with one",
             )
         # As wide as it was: texts are compared from their beginning.
         return f"{int(number) + 1:0{len(number)}}.{random.random():016}"  # noqa: S311 - no secret
@@ -448,10 +446,9 @@ def _no_serializer(given: object) -> UnsupportedError:
 
 def _several(ids: Sequence[str], name: str) -> Sequence[str]:
     if isinstance(ids, str):
-        raise InvalidInputError(
+        raise bad_argument(
             f"{name} must be a list of ids, not the one text {ids[:60]!r}",
-            code=ErrorCode.BAD_ARGUMENT,
-            hint=f"pass [{ids[:60]!r}]",
+            f"pass [{ids[:60]!r}]",
             argument=name,
         )
     return ids
