@@ -13,7 +13,7 @@ from holdfast import Checkpoint as Saved
 from holdfast import NotFoundError, Session, Store
 from holdfast.integrations.langgraph import keys
 from holdfast.integrations.langgraph.checkpoints import run_text
-from holdfast.integrations.langgraph.reader import COUNTERS, Group, Walks, groups, loaded, needed
+from holdfast.integrations.langgraph.reader import COUNTERS, Group, groups, loaded, needed, one
 
 _PAGE = 500
 
@@ -27,9 +27,8 @@ def forget_runs(store: Store, run_ids: Sequence[str]) -> list[str]:
     """Remove the checkpoints of runs, with their writes, from all threads; which threads those are."""
     unwanted: dict[str, dict[str, Saved]] = defaultdict(dict)
     for run_id in dict.fromkeys(map(run_text, run_ids)):
-        walks = Walks(store)
         for saved, key in _of_run(store, run_id):
-            group = walks.group_of(saved, key)
+            group = one(store.session(saved.session), key.owner)
             if group is not None:
                 unwanted[saved.session].update((each.id, each) for each in (group.checkpoint, *group.writes))
     for thread, found in unwanted.items():

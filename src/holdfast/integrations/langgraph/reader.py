@@ -11,9 +11,8 @@ not count.
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
 from typing import Any, Final
 
 from langgraph.checkpoint.base import DeltaChannelHistory, PendingWrite
@@ -30,12 +29,6 @@ _FIRST_PAGE = 8
 
 _PAGE = 200
 _GROWTH = 5
-
-_MOST_PASSED = 40
-"""Checkpoints that are read and not wanted, before it is cheaper to look for the one that is."""
-
-_MOST_WALKS = 256
-"""Namespaces that a listing of everything goes along at once. Each may hold a page of records."""
 
 
 class Group(Record):
@@ -74,41 +67,11 @@ def one(session: Session, key: str) -> Group | None:
     return next(groups(session, *checkpoint_range(key)), None)
 
 
-class Walks:
-    """Checkpoints with their writes, for whoever comes across their records one by one, from new to old.
-
-    The next record of a namespace is mostly the one before in the order of keys, so what was read for one is kept for
-    those to come: a page serves many. Where they come in another order, each is looked up.
-    """
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._open: OrderedDict[tuple[str, str], Iterator[Group]] = OrderedDict()
-
-    def group_of(self, saved: Saved, key: Key) -> Group | None:
-        """The checkpoint of this record, whose key is this; None if it is not there any more."""
-        start = f"{key.owner.partition(' ')[0]} "
-        walk = self._open.pop((saved.session, start), None)
-        group = None
-        if walk is not None:
-            # Those that come later in the order of keys were not asked for, or will be looked up.
-            passed = islice(walk, _MOST_PASSED)
-            group = next((each for each in passed if each.key.owner <= key.owner), None)
-        if walk is None or group is None or group.key.owner != key.owner:
-            walk = groups(self._store.session(saved.session), start, checkpoint_range(key.owner)[1])
-            group = next(walk, None)
-        self._open[saved.session, start] = walk
-        if len(self._open) > _MOST_WALKS:
-            self._open.popitem(last=False)
-        return group if group is not None and group.key.owner == key.owner else None
-
-
 def arrivals(store: Store, thread: str | None, is_meant: Callable[[Key, Saved], bool]) -> Iterator[Group]:
     """The checkpoints of a thread, or of all threads, in whatever namespace: the last that was saved comes first.
 
     Writes are read only of those that are meant, by what their records say.
     """
-    walks = Walks(store)
     before: Saved | None = None
     while True:
         rows = store.find(session=thread, before=before, limit=_PAGE)
@@ -116,8 +79,7 @@ def arrivals(store: Store, thread: str | None, is_meant: Callable[[Key, Saved], 
             key = parse(row.key)
             if key is None or key.task_id is not None or not is_meant(key, row):
                 continue
-            found = walks.group_of(row, key)
-            if found is not None:
+            if (found := one(store.session(row.session), key.owner)) is not None:
                 yield found
         if len(rows) < _PAGE:
             return
