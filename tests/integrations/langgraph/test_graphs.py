@@ -73,16 +73,6 @@ async def memory_over_turns(run: Run) -> None:
     await run.history(CONFIG, before=at(newest[0]), limit=2)
 
 
-async def metadata_of_runs(run: Run) -> None:
-    run.compile(chat_graph)
-    config = {**CONFIG, "metadata": {"user": "ada", "score": 0.5, "pair": ["x", 1]}, "tags": ["a"]}
-    await run.invoke({"messages": [HumanMessage("hello", id="h0")]}, config)
-    await run.invoke({"messages": [HumanMessage("more", id="h1")]}, {**CONFIG, "metadata": {"user": "bob"}})
-    await run.history(CONFIG, filter={"user": "ada"})
-    await run.history(CONFIG, filter={"user": "bob", "source": "loop"})
-    await run.history(CONFIG, filter={"user'; --": "ada"})
-
-
 def asking_graph(saver: Any) -> Any:
     def first(state: Log) -> Any:
         return {"log": ["first"]}
@@ -158,7 +148,7 @@ async def editing_state(run: Run) -> None:
     await run.history(CONFIG)
 
 
-def parent_graph(saver: Any, *, own_memory: bool = False) -> Any:
+def parent_graph(saver: Any) -> Any:
     def look(state: Log) -> Any:
         return {"log": [f"looked at {len(state['log'])}"]}
 
@@ -171,7 +161,7 @@ def parent_graph(saver: Any, *, own_memory: bool = False) -> Any:
     inner.add_edge(START, "look")
     inner.add_edge("look", "confirm")
     middle = StateGraph(Log)
-    middle.add_node("inner", inner.compile(checkpointer=own_memory or None))
+    middle.add_node("inner", inner.compile())
     middle.add_edge(START, "inner")
     outer = StateGraph(Log)
     outer.add_node("prepare", lambda state: {"log": ["prepared"]})
@@ -195,16 +185,6 @@ async def subgraphs(run: Run) -> None:
     await run.history(CONFIG)
     await run.invoke({"log": ["again"]}, CONFIG)
     await run.invoke(Command(resume="no"), CONFIG)
-    await run.history(CONFIG)
-
-
-async def subgraphs_with_a_memory_of_their_own(run: Run) -> None:
-    run.compile(lambda saver: parent_graph(saver, own_memory=True))
-    for answer in ("yes", "no"):
-        await run.invoke({"log": ["in"]}, CONFIG)
-        await run.state(CONFIG, subgraphs=True)
-        run.reopen()
-        await run.invoke(Command(resume=answer), CONFIG)
     await run.history(CONFIG)
 
 
@@ -405,12 +385,10 @@ def deltas(mode: str) -> Any:
 
 SCRIPTS: dict[str, Any] = {
     "memory over turns": memory_over_turns,
-    "metadata": metadata_of_runs,
     "a human in the loop": a_human_in_the_loop,
     "time travel": time_travel,
     "editing state": editing_state,
     "subgraphs": subgraphs,
-    "subgraphs with memory": subgraphs_with_a_memory_of_their_own,
     "time travel into subgraphs": time_travel_into_subgraphs,
     "parallel branches": parallel_branches_after_an_error,
     "send": fan_out_with_send,

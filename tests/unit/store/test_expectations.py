@@ -28,18 +28,6 @@ def test_it_is_one_where_the_caller_says_what_is_expected(session, store):
     assert session.save({"n": 2}).seq == 3
 
 
-def test_another_state_still_is_one_though_the_first_one_came_back(session, store):
-    session.save(STATE)
-    other = store.session("s")
-    other.load()
-    other.save({"n": 2})
-    with pytest.raises(ConflictError):
-        session.save({"n": 3})
-    # Back to what this Session saw: it goes on from there.
-    back = other.restore("#1")
-    assert session.save({"n": 3}).prev == back.id
-
-
 def test_a_document_goes_on_from_the_same_state(session, store):
     session.save(STATE)
     document = session.document()

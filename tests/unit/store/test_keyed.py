@@ -91,16 +91,6 @@ def test_the_same_key_with_another_state_is_taken(writer, store):
     assert len(store.find()) == 3
 
 
-def test_a_key_that_is_there_counts_more_than_a_branch_that_moved(writer, store):
-    first = writer.save({"n": 1}, key="k1")
-    store.session("s").save({"n": 5}, key="k5")
-    assert writer.save({"n": 1}, key="k1") == first
-    with pytest.raises(ConflictError) as caught:
-        writer.save({"n": 2}, key="k2")
-    assert caught.value.code is ErrorCode.BRANCH_MOVED
-    assert writer.save({"n": 2}, key="k2", on_conflict="fork").branch == "main-1"
-
-
 def test_a_keyed_save_whose_reply_was_lost_is_there_once(writer, faulty):
     faulty.plan(
         Fault("commit", after=failing(io_failed())), Fault("reader", nth=1, before=failing(io_failed()))

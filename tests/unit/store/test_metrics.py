@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import builtins
-import json
 import sys
 import threading
 from typing import Any
@@ -78,24 +77,6 @@ def test_loads_are_counted_whatever_way_a_state_is_read(store, session):
     session.log()
     figures = store.metrics()
     assert figures.checkpoint_load_count == figures.checkpoint_load_latency_ms.count == 4
-
-
-def test_conflicts_count_whether_they_are_refused_or_end_on_a_branch_of_their_own(store):
-    first, second = store.session("s"), store.session("s")
-    first.save({"n": 0})
-    second.load()
-    first.save({"n": 1})
-    with pytest.raises(ConflictError):
-        second.save({"n": 2})
-    assert store.metrics().checkpoint_conflict_count == 1
-    saved = second.save({"n": 2}, on_conflict="fork")
-    assert saved.branch == "main-1"
-    figures = store.metrics()
-    assert (figures.checkpoint_conflict_count, figures.checkpoint_save_count) == (2, 3)
-    assert figures.checkpoint_save_failed_count_by == {"branch-moved": 1}
-    # On its own branch it is alone, and nothing is in its way.
-    second.save({"n": 3}, on_conflict="fork")
-    assert store.metrics().checkpoint_conflict_count == 2
 
 
 def test_a_key_that_is_there_already_is_no_second_save(store, session):
@@ -195,18 +176,6 @@ def busy_store():
     with pytest.raises(ConflictError):
         other.save({"n": 1})
     return store
-
-
-def test_as_a_dict_it_is_plain_json_with_the_names_of_the_requirements():
-    with busy_store() as store:
-        record = store.metrics().to_dict()
-    assert json.loads(json.dumps(record, allow_nan=False)) == record
-    assert record["checkpoint_save_count"] == 9
-    assert record["checkpoint_save_count_by"] == {"manual/running": 5, "auto/running": 4}
-    assert record["checkpoint_resume_count"] == 1
-    assert record["steps_recovered"] == 7
-    assert record["checkpoint_save_size_bytes"]["count"] == 9
-    assert record["checkpoint_save_latency_ms"]["count"] == 9
 
 
 def parsed(text) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:

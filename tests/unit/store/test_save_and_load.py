@@ -84,28 +84,6 @@ def test_a_writer_that_saw_an_older_head_is_refused(session, store):
     other.save({"n": 2})
 
 
-def test_expect_guards_the_head(session, store):
-    first = session.save({"n": 0})
-    store.session("s").save({"n": 1}, expect=first)
-    with pytest.raises(ConflictError):
-        store.session("s").save({"n": 2}, expect=first.id)
-    with pytest.raises(ConflictError):
-        store.session("s").save({"n": 2}, expect=None)
-    store.session("new").save({}, expect=None)
-
-
-def test_on_conflict_fork_keeps_both_and_goes_on_there(session, store):
-    base = session.save({"n": 0})
-    other = store.session("s")
-    other.load()
-    session.save({"n": 1})
-    forked = other.save({"n": 2}, on_conflict="fork")
-    assert (forked.branch, forked.parent, other.branch) == ("main-1", base.id, "main-1")
-    assert other.save({"n": 3}).branch == "main-1"
-    assert session.load() == {"n": 1}
-    assert session.load("main-1") == {"n": 3}
-
-
 @pytest.mark.parametrize(
     "options",
     [

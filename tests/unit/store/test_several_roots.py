@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.store.journal import check_links
 
-import holdfast
 from holdfast import ConflictError, ErrorCode, Keep, NotFoundError
-from holdfast.testing.faults import Fault, FaultyBackend
 
 
 def seqs(found):
@@ -54,18 +52,6 @@ def test_expecting_nothing_of_a_branch_that_is_there_is_a_conflict(store, side):
     assert caught.value.code is ErrorCode.BRANCH_MOVED
     forked = other.save({}, expect=None, on_conflict="fork")
     assert (forked.branch, forked.parents) == ("side-1", ())
-
-
-def test_of_two_that_begin_the_same_branch_one_is_first(backend, session, store, clock):
-    session.save({})
-    faulty = FaultyBackend(backend)
-    late = holdfast.Store(faulty, clock=clock).session("s", branch="side")
-    early = store.session("s", branch="side")
-    faulty.plan(Fault("commit", before=lambda: early.save({"early": 1}, expect=None) and None))
-    with pytest.raises(ConflictError) as caught:
-        late.save({"late": 1}, expect=None)
-    assert caught.value.code is ErrorCode.BRANCH_MOVED
-    assert seqs(early.log()) == [2]
 
 
 def test_retention_keeps_the_tip_of_each_line(session, store, side):

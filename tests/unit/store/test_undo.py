@@ -108,16 +108,6 @@ def test_saves_are_not_undone(session, store):
     assert [each.id for each in store.sessions()] == ["s"]
 
 
-def test_undoing_a_restore_goes_back_to_the_head_before_and_the_session_expects_it(session, store):
-    session.save({"n": 0})
-    head = session.save({"n": 1})
-    made = session.restore("#1")
-    session.undo()
-    assert not session.exists(made)
-    assert session.load() == {"n": 1}
-    assert session.save({"n": 2}).prev == head.id
-
-
 def test_undoing_something_else_does_not_make_a_session_expect_what_it_has_not_seen(session, store):
     session.save({"n": 0})
     session.tag("@", "a")
@@ -125,31 +115,6 @@ def test_undoing_something_else_does_not_make_a_session_expect_what_it_has_not_s
     session.undo()
     with pytest.raises(ConflictError):
         session.save({"n": 2})
-
-
-def test_a_session_on_a_branch_that_undo_removed_does_not_begin_a_new_line_unasked(session):
-    session.save({"n": 0})
-    idea = session.fork("@", "idea")
-    assert idea.undo().head is None
-    with pytest.raises(ConflictError) as caught:
-        idea.save({"n": 1})
-    assert caught.value.code is ErrorCode.BRANCH_MOVED
-    kept = idea.save({"n": 1}, on_conflict="fork")
-    assert (kept.branch, kept.prev, kept.skipped) == ("idea-1", session.checkpoint("#1").id, 1)
-
-
-def test_undoing_a_rename_or_a_switch_takes_the_session_along(session, store):
-    session.save({"n": 0})
-    session.fork("@", "idea")
-    session.rename_branch("main", "trunk")
-    session.undo()
-    assert session.branch == current_of(store) == "main"
-    session.redo()
-    assert session.branch == current_of(store) == "trunk"
-    session.switch("idea", remember=True)
-    session.undo()
-    assert session.branch == current_of(store) == "trunk"
-    assert session.save({"n": 1}).prev == session.checkpoint("#1").id
 
 
 def test_operations_lists_what_was_done_newest_first(lines, clock):

@@ -58,18 +58,6 @@ def test_a_fork_cannot_be_undone_once_somebody_saved_on_it(session, store):
     assert idea.load() == {"n": 1}
 
 
-def test_a_fork_cannot_be_undone_once_another_branch_began_on_it(session, store):
-    session.save({"n": 0})
-    session.fork("@", "idea")
-    child = store.session("s").save({"n": 1}, parent="idea")
-    assert child.branch == "main-1"
-    with pytest.raises(ConflictError) as caught:
-        session.undo()
-    assert caught.value.code is ErrorCode.UNDO_BLOCKED
-    assert "#3 was saved on it" in str(caught.value)
-    check_links(store)
-
-
 def test_a_head_to_go_back_to_that_was_removed_blocks(session, store):
     session.save({"n": 0})
     session.save({"n": 1})
