@@ -68,20 +68,6 @@ def test_the_heartbeat_agent_remembers_the_files_of_its_last_life(example, tmp_p
     assert state["inner_life"]["questions"] == ["what is notes.txt for?", "what is more.txt for?"]
 
 
-def test_the_heartbeat_agent_runs_on_the_command_line_too(tmp_path):
-    (tmp_path / "heartbeat_agent.py").write_bytes((EXAMPLES / "heartbeat_agent.py").read_bytes())
-    run = subprocess.run(
-        [sys.executable, "-m", "holdfast", "heartbeat", "run", "heartbeat_agent:Watcher", "--interval", "0"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ},
-    )
-    assert run.returncode == 0, run.stderr
-    assert "slept: paused at beat" in run.stdout
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_the_interrupted_run_ends_with_a_checkpoint_and_goes_on_after_it(example, tmp_path, number):
     started = example("interrupted_run.py", "12", "600")

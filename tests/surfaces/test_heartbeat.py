@@ -222,7 +222,8 @@ def test_the_session_is_the_one_that_is_typed_or_set_and_never_the_one_that_ever
         assert [each.id for each in store.sessions()] == ["heartbeat", "typed", "from-variable", "its-own"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+# SIGTERM is in tests/surfaces/cli/test_exit_codes.py.
+@pytest.mark.parametrize("number", [signal.SIGINT])
 def test_a_signal_ends_it_after_a_last_checkpoint(program, tmp_path, number):
     program("init")
     # However long the other command takes, the second beat does not come meanwhile.

@@ -94,16 +94,6 @@ def test_closing_it_leaves_the_real_one_open_and_what_only_writes_is_refused(sto
     assert not (tmp_path / "copy.db").exists()
 
 
-def test_the_branch_that_people_are_on(store):
-    assert store.current_branch() == store.current_branch("nobody") == "main"
-    store.session().fork("@", "side")
-    store.session().switch("side", remember=True)
-
-    assert store.current_branch() == "side"
-    with pytest.raises(InvalidInputError):
-        store.current_branch(3)
-
-
 def test_the_async_twins(tmp_path):
     async def use():
         async with holdfast.aopen(tmp_path / "a.db") as store:

@@ -60,12 +60,6 @@ def change_message(home: Path, checkpoint: str) -> None:
         connection.execute(f"UPDATE checkpoints SET message = 'other' WHERE {where}")
 
 
-def remove_newest_chunk(home: Path) -> None:
-    """Take away a row that a checkpoint needs."""
-    with _connected(home) as connection:
-        connection.execute("DELETE FROM chunks WHERE number = (SELECT max(number) FROM chunks)")
-
-
 def content(home: Path) -> dict[str, list[str]]:
     """Every row of every table; of a store in a file every byte of it."""
     if not os.environ.get("HOLDFAST_STORE"):

@@ -296,7 +296,7 @@ KEYS = ("color", "session", "keep.last", "keep.tags")
 
 @pytest.mark.parametrize("text", FILES)
 @pytest.mark.parametrize("key", KEYS)
-@pytest.mark.parametrize("value", ["a # b \x7f", 7, True, ["a", "b"]], ids=str)
+@pytest.mark.parametrize("value", ["a # b \x7f", 7, ["a", "b"]], ids=str)
 def test_setting_changes_one_value_and_unsetting_takes_only_that(text, key, value):
     after = edited(text, key, value)
 
@@ -333,7 +333,5 @@ def test_a_store_without_a_folder_has_no_settings_of_its_own(run, home, store, s
         assert result.exit_code == 6
         assert f"error: {said}" in result.stderr
         assert "--user" in result.stderr
-        assert "pyproject.toml" in result.stderr
-        assert "init" not in result.stderr
         assert "plugh" not in result.stderr
     assert list(home.iterdir()) == []

@@ -42,15 +42,6 @@ def test_sessions_can_be_named_several_times_and_before_the_command(run):
 
 
 @pytest.mark.usefixtures("store")
-def test_a_session_that_is_not_there_is_named_with_its_near_names(run, home):
-    result = run("copy", here(), "copy.db", "--session", "othr")
-
-    assert result.exit_code == 4
-    assert "did you mean other" in result.stderr
-    assert not (home / "copy.db").exists()
-
-
-@pytest.mark.usefixtures("store")
 def test_a_target_that_is_ahead_is_named(run):
     run("copy", here(), "copy.db")
     with holdfast.open("copy.db") as copied:

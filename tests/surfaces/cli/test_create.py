@@ -42,16 +42,6 @@ def test_a_type_that_the_program_does_not_know_survives_a_note(run, home):
     assert shown["plan"]["$value"] == {"goal": "x"}
 
 
-def test_the_same_key_and_state_is_the_same_checkpoint(run, home):
-    (home / "s.json").write_text("{}", encoding="utf-8")
-
-    first = run("create", "x", "--key", "k", "--state", "s.json")
-    again = run("create", "x", "--key", "k", "--state", "s.json")
-
-    assert first.stdout == again.stdout
-    assert len(run("list").stdout.splitlines()) == 1
-
-
 @pytest.mark.parametrize("given", [[], ["--state", "s.json"]])
 def test_a_dry_run_shows_the_plan_of_the_run_and_changes_nothing(run, home, given):
     (home / "s.json").write_text("[1]", encoding="utf-8")

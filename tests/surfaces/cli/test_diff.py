@@ -149,16 +149,6 @@ def test_a_terminal_gets_a_drawing(terminal, store):
     ]
 
 
-def test_both_sides_stand_beside_each_other_where_there_is_room(terminal, store):
-    lines = terminal("diff", "--side-by-side", "--fold", "1", width=70, NO_COLOR="1").screen.splitlines()
-    assert lines[3] == "- score: 0.41                     | + score: 0.63"
-    assert "    line 8, as it was             |     line 8, as it was" in lines
-    assert all(len(line) <= 70 for line in lines[3:])
-    narrow = terminal("diff", "--side-by-side", width=40, NO_COLOR="1")
-    assert "- score: 0.41" in narrow.screen.splitlines()
-    assert "40 columns" in narrow.stderr
-
-
 def test_words_are_marked_in_one_line(process, terminal, store):
     piped = process("diff", "--unified", "--words").stdout.splitlines()
     assert '~ status: "[-running-]{+done+}"' in piped

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import random
 from collections import Counter, OrderedDict, defaultdict, deque
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -135,10 +134,3 @@ def test_deep_values_are_written_without_recursion():
     text = shown(value)
 
     assert text.count("{") == text.count("}") == 10_000
-
-
-def test_the_text_of_a_set_does_not_depend_on_its_history():
-    names = [f"n{i}" for i in range(30)]
-    texts = {shown(set(random.Random(seed).sample(names, 30))) for seed in range(5)}
-
-    assert len(texts) == 1

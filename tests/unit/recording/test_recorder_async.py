@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import threading
 
 import pytest
@@ -240,17 +239,3 @@ def test_each_kind_of_recorder_takes_its_kind_of_session(kind, store, said):
     session = store(MemoryBackend()).session("s")
     with pytest.raises(InvalidInputError, match=said):
         kind(session)
-
-
-def test_it_has_the_same_methods_with_the_same_parameters_as_a_recorder():
-    def members(cls):
-        return {name: found for name, found in inspect.getmembers(cls) if not name.startswith("_")}
-
-    plain, twin = members(Recorder), members(AsyncRecorder)
-    assert plain.keys() == twin.keys()
-    for name, method in plain.items():
-        if callable(method):
-            own, other = (list(inspect.signature(each).parameters.values()) for each in (method, twin[name]))
-            assert [(each.name, each.kind, each.default) for each in own] == [
-                (each.name, each.kind, each.default) for each in other
-            ], name
