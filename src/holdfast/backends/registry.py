@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NotRequired, TypedDict, Unpack
 
 from holdfast.errors import ErrorCode, InvalidInputError, UnsupportedError
 from holdfast.storage.ports import Backend
@@ -32,15 +32,17 @@ _KNOWN = (
 _MEANT = "did you mean postgresql://user:password@host/database?"
 
 
-def connect(
-    target: str | Path,
-    *,
-    durability: Literal["power", "process"],
-    create: bool,
-    timeout: float,
-    damaged: bool = False,
-    compress: bool = True,
-) -> Backend:
+class Options(TypedDict):
+    """How to open a store; each backend says what they mean to it."""
+
+    durability: Literal["power", "process"]
+    create: bool
+    timeout: float
+    damaged: NotRequired[bool]
+    compress: NotRequired[bool]
+
+
+def connect(target: str | Path, **options: Unpack[Options]) -> Backend:
     """Open the store that a target names.
 
     Raises:
@@ -58,28 +60,13 @@ def connect(
 
             return MemoryBackend()
         if _is_server(target):
-            backend = _postgres()
-            return backend.open(
-                target,
-                durability=durability,
-                create=create,
-                timeout=timeout,
-                damaged=damaged,
-                compress=compress,
-            )
+            return _postgres().open(target, **options)
         # Path.expanduser raises where there is no such home; this leaves the text as it is.
         plain = os.path.expanduser(target)  # noqa: PTH111
         target = _path_of_url(target) if separator or not target else Path(plain)
     from holdfast.backends.sqlite import SqliteBackend
 
-    return SqliteBackend.open(
-        store_file(target),
-        durability=durability,
-        create=create,
-        timeout=timeout,
-        damaged=damaged,
-        compress=compress,
-    )
+    return SqliteBackend.open(store_file(target), **options)
 
 
 def _is_server(target: str | Path) -> bool:
