@@ -250,7 +250,7 @@ FAULTS = (
         "clock-order",
         "a child may be older than its parent",
         "history",
-        "at = max(at, *(each.created_at + 1 for each in parents))",
+        "at = max(at, *[each.created_at + 1 for each in parents])",
         "pass",
         "unit/store/test_merging.py",
     ),

@@ -80,7 +80,7 @@ def new_row(
     prev, skipped = None, 0
     if parents:
         # A clock that went back must not put a child before its parents.
-        at = max(at, *(each.created_at + 1 for each in parents))
+        at = max(at, *[each.created_at + 1 for each in parents])
         first = parents[0]
         if first.session == session:
             prev, skipped = (first.prev, first.skipped + 1) if first.hidden else (first.id, 0)
@@ -88,7 +88,7 @@ def new_row(
         id=CheckpointId(b""),
         session=session,
         branch=branch,
-        parents=tuple(each.id for each in parents),
+        parents=tuple([each.id for each in parents]),
         root=root,
         created_at=at,
         app_version=app_version,

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from holdfast.errors import ErrorCode, InvalidInputError
+from holdfast.storage.tables import is_storable
 
 _MAX_DEPTH = 64
 """Deeper metadata belongs into the state. It also keeps the recursion here, and in the databases' JSON, bounded."""
@@ -71,7 +72,7 @@ def _check(value: Any, path: str, depth: int) -> None:
         for key, item in value.items():
             if type(key) is not str:
                 raise _refused(path, f"its key {key!r:.60} is not a text")
-            _check_text(key, path)
+            _check_scalar(key, path)
             _check(item, f"{path}[{key!r}]", depth + 1)
     elif kind is list:
         for index, item in enumerate(value):
@@ -84,7 +85,8 @@ def _check_scalar(value: Any, path: str) -> None:
     if value is None or type(value) is bool:
         return
     if type(value) is str:
-        _check_text(value, path)
+        if not is_storable(value):
+            raise _refused(path, "it holds a NUL or half a surrogate pair")
     elif type(value) is float:
         if not math.isfinite(value):
             raise _refused(path, f"{value} is not a JSON number")
@@ -93,12 +95,6 @@ def _check_scalar(value: Any, path: str) -> None:
             raise _refused(path, "it does not fit into 64 bits")
     else:
         raise _refused(path, f"a {type(value).__name__} is not plain JSON")
-
-
-def _check_text(text: str, path: str) -> None:
-    # PostgreSQL's JSON cannot hold NUL, and no JSON text can hold half a surrogate pair.
-    if "\x00" in text or any("\ud800" <= c <= "\udfff" for c in text if c > "\ud7ff"):
-        raise _refused(path, "it holds a NUL or half a surrogate pair")
 
 
 def _refused(path: str, why: str) -> InvalidInputError:

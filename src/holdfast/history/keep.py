@@ -214,14 +214,7 @@ def _span(value: object) -> str | None:
 def _per(value: object) -> Per:
     if isinstance(value, str) and value in PER:
         return cast("Per", value)
-    hint = 'use "session", "branch" or "agent"'
-    if isinstance(value, str):
-        # difflib is slow to import and only needed on the way to an error.
-        import difflib
-
-        close = difflib.get_close_matches(value.lower(), PER, n=1, cutoff=0.5)
-        hint = f"did you mean {close[0]!r}?" if close else hint
-    raise _bad("per", value, '"session", "branch" or "agent"', hint)
+    raise _bad("per", value, '"session", "branch" or "agent"', 'use "session", "branch" or "agent"')
 
 
 def _bad(name: str, value: object, wanted: str, hint: str) -> InvalidInputError:

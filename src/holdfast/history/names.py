@@ -31,12 +31,7 @@ def check_session(name: str) -> str:
 def check_key(name: str) -> str:
     """Return `name` if it can be the key of a checkpoint."""
     if type(name) is str and len(name.encode("utf-8", "replace")) > MAX_KEY:
-        raise InvalidInputError(
-            f"{name[:60]!r}... cannot be a key: it is too long",
-            code=ErrorCode.BAD_NAME,
-            hint=f"use at most {MAX_KEY} bytes",
-            name=name[:MAX_NAME].encode("utf-8", "replace").decode(),
-        )
+        raise _bad(f"{name[:60]!r}... cannot be a key: it is too long", f"use at most {MAX_KEY} bytes", name)
     return _checked(name, "key", longest=MAX_KEY)
 
 
@@ -45,11 +40,8 @@ def check_lease(name: str) -> str:
     prefix, colon, session = name.partition(":") if type(name) is str else ("", "", "")
     if not colon or not re.fullmatch(_LEASE_PREFIX, prefix):
         shown = repr(name[:60]) if type(name) is str else f"a {type(name).__name__}"
-        raise InvalidInputError(
-            f"{shown} cannot be the name of a lease",
-            code=ErrorCode.BAD_NAME,
-            hint="begin with a word in small letters, then a colon and the session id: heartbeat:research-42",
-        )
+        hint = "begin with a word in small letters, then a colon and the session id: heartbeat:research-42"
+        raise _bad(f"{shown} cannot be the name of a lease", hint)
     _checked(session, "session id")
     return name
 
@@ -63,39 +55,26 @@ def check_branch(name: str) -> str:
     """Return `name` if it can be a branch."""
     _checked(name, "branch name")
     if not re.fullmatch(_BRANCH, name) or ".." in name or name.endswith(("/", ".")):
-        raise InvalidInputError(
-            f"{name!r} cannot be a branch name",
-            code=ErrorCode.BAD_NAME,
-            hint="use letters, digits and . / + - _ ; begin with a letter or digit, no '..', no '/' or '.' at the end",
-            name=name,
-        )
+        hint = "use letters, digits and . / + - _ ; begin with a letter or digit, no '..', no '/' or '.' at the end"
+        raise _bad(f"{name!r} cannot be a branch name", hint, name)
     return name
 
 
 def check_tags(tags: Iterable[str]) -> tuple[str, ...]:
     """Return the tags sorted, each once, if all of them can be tags."""
-    if isinstance(tags, str):
+    given: object = tags
+    if isinstance(given, str) or not isinstance(given, Iterable):
         raise InvalidInputError(
-            f"tags must be a list of texts, not the one text {tags!r}",
+            f"tags must be a list of texts, not {given!r:.60}",
             code=ErrorCode.BAD_ARGUMENT,
-            hint=f"pass tags=[{tags!r}]",
-        )
-    if not isinstance(tags, Iterable):
-        raise InvalidInputError(
-            f"tags must be a list of texts, not {type(tags).__name__}",
-            code=ErrorCode.BAD_ARGUMENT,
-            hint='pass tags=["one", "another"]',
+            hint=f"pass tags={[given] if isinstance(given, str) else ['one', 'another']}",
         )
     tags = list(tags)
     for tag in tags:
         _checked(tag, "tag")
         if "~" in tag or "," in tag:
-            raise InvalidInputError(
-                f"{tag!r} cannot be a tag",
-                code=ErrorCode.BAD_NAME,
-                hint="leave '~' and ',' out: they separate tags and refs on the command line",
-                name=tag,
-            )
+            hint = "leave '~' and ',' out: they separate tags and refs on the command line"
+            raise _bad(f"{tag!r} cannot be a tag", hint, tag)
     return tuple(sorted(set(tags)))
 
 
@@ -105,16 +84,14 @@ def _article(noun: str) -> str:
 
 def _checked(name: str, what: str, *, longest: int = MAX_NAME) -> str:
     if type(name) is not str:
-        raise InvalidInputError(
-            f"{_article(what)} {what} must be a text, not {type(name).__name__}",
-            code=ErrorCode.BAD_NAME,
-            hint=f"pass the {what} as a str",
-        )
+        hint = f"pass the {what} as a str"
+        raise _bad(f"{_article(what)} {what} must be a text, not {type(name).__name__}", hint)
     if not name or len(name) > longest or name != name.strip() or not name.isprintable():
-        raise InvalidInputError(
-            f"{name[:60]!r} cannot be {_article(what)} {what}",
-            code=ErrorCode.BAD_NAME,
-            hint=f"use 1 to {longest} printable characters, no space at either end",
-            name=name[:MAX_NAME].encode("utf-8", "replace").decode(),
-        )
+        hint = f"use 1 to {longest} printable characters, no space at either end"
+        raise _bad(f"{name[:60]!r} cannot be {_article(what)} {what}", hint, name)
     return name
+
+
+def _bad(message: str, hint: str, name: str | None = None) -> InvalidInputError:
+    shown = {} if name is None else {"name": name[:MAX_NAME].encode("utf-8", "replace").decode()}
+    return InvalidInputError(message, code=ErrorCode.BAD_NAME, hint=hint, **shown)

@@ -217,7 +217,7 @@ class Table:
         kind = type(value)
         if kind is column.type:
             if kind is str:
-                if "\x00" not in value and (value.isascii() or _is_unicode(value)):
+                if is_storable(value):
                     return value  # type: ignore[no-any-return]
                 why = "holds a NUL or half a surrogate pair"
             elif kind is int:
@@ -382,12 +382,14 @@ def _index_name(table: str, group: tuple[str, ...]) -> str:
     return f"{name[: _LONGEST_NAME - 9]}_{blake2b(name.encode(), digest_size=4).hexdigest()}"
 
 
-def _is_unicode(text: str) -> bool:
+def is_storable(text: str) -> bool:
+    """Whether every database keeps a text: no NUL, and no half of a surrogate pair."""
+    if text.isascii():
+        return "\x00" not in text
     try:
-        text.encode()
+        return b"\x00" not in text.encode()
     except UnicodeEncodeError:
         return False
-    return True
 
 
 def _bad(why: str, hint: str) -> InvalidInputError:

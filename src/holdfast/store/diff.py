@@ -11,15 +11,12 @@ from typing import Any
 
 from holdfast.errors import ErrorCode, InvalidInputError
 from holdfast.history.checkpoint import Checkpoint
-from holdfast.history.refs import resolve
 from holdfast.objects.codec.decode import decode_value
 from holdfast.objects.codec.encode import encode_value
 from holdfast.objects.codec.errors import MalformedError
 from holdfast.objects.codec.registry import TypeRegistry
 from holdfast.objects.codec.tagged_json import from_json, json_form
 from holdfast.objects.diff.diff import Diff, diff_roots
-from holdfast.storage.ports import Reader
-from holdfast.storage.records import CheckpointRow
 from holdfast.store.place import Place, read_again, session_of
 
 FIRST = "first state"
@@ -35,15 +32,13 @@ def diff_refs(
     path: str | None = None,
 ) -> Diff:
     """What differs between two checkpoints; a Checkpoint may be of any session of the store."""
-    return read_again(partial(_diff_refs, place, types, old, new, path))
 
+    def once() -> Diff:
+        with place.backend.reader() as reader:
+            before, after = (place.find_any(reader, ref) for ref in (old, new))
+            return diff_roots(before.root, after.root, reader.chunks, types, path=path)
 
-def _diff_refs(
-    place: Place, types: TypeRegistry, old: str | Checkpoint, new: str | Checkpoint, path: str | None
-) -> Diff:
-    with place.backend.reader() as reader:
-        before, after = (_row(place, reader, ref) for ref in (old, new))
-        return diff_roots(before.root, after.root, reader.chunks, types, path=path)
+    return read_again(once)
 
 
 def check_checkpoints(*given: object) -> None:
@@ -64,7 +59,7 @@ def label_of(place: Place, types: TypeRegistry, ref: str | Checkpoint) -> str:
 
 def _label_of(place: Place, types: TypeRegistry, ref: str | Checkpoint) -> str:
     with place.backend.reader() as reader:
-        row = _row(place, reader, ref)
+        row = place.find_any(reader, ref)
         # As it is now: a message can be edited.
         message = Checkpoint(row, session_of(reader, row)).message
         if message:
@@ -92,9 +87,3 @@ def value_of_json_form(data: Any, types: TypeRegistry) -> Any:
             hint="store.json_form(state) gives one",
         ) from error
     return decode_value(encode_value(value, TypeRegistry()), types)
-
-
-def _row(place: Place, reader: Reader, ref: str | Checkpoint) -> CheckpointRow:
-    if isinstance(ref, Checkpoint):
-        return resolve(reader, ref.session, ref.branch, ref, now=place.clock())
-    return place.find(reader, ref)

@@ -14,6 +14,7 @@ from holdfast.history.checkpoint import STATUSES, TRIGGERS, Checkpoint
 from holdfast.history.jsontext import metadata_text
 from holdfast.history.names import check_key, check_tags
 from holdfast.record import Record
+from holdfast.storage.tables import is_storable
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -100,8 +101,7 @@ def check_text(text: str, name: str, hint: str = "leave them out") -> str:
     """Return `text` if a database takes it."""
     if type(text) is not str:
         raise _bad(name, f"must be a text, not {type(text).__name__}", f"pass {name} as a str")
-    if text and ("\x00" in text or not _is_unicode(text)):
-        # Neither database keeps them in text, and no terminal or JSON reader should see them.
+    if not is_storable(text):
         raise _bad(name, "holds a NUL or half a surrogate pair", hint)
     return text
 
@@ -114,14 +114,6 @@ def check_message(message: str) -> str:
             "message", f"has {len(message)} characters", f"keep it under {_MAX_MESSAGE}; the state has room"
         )
     return message
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def check_step(step: int | None, name: str = "step") -> int | None:

@@ -25,6 +25,7 @@ from holdfast.errors import HoldfastError
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.objects.codec.registry import TypeRegistry
 from holdfast.objects.codec.tagged_json import tagged_json
+from holdfast.objects.diff.alignment import common_start
 from holdfast.objects.diff.change import Change
 from holdfast.record import Record
 from holdfast.storage.records import CheckpointId, CheckpointRow, SessionRow
@@ -201,19 +202,13 @@ def _sides(change: Change) -> tuple[Markup | None, Markup | None]:
     """Return what was there and what is there now; of a text that became another one, what differs is marked."""
     old, new = change.plain("old"), change.plain("new")
     if change.op == "replace" and type(old) is str and type(new) is str:
-        start = _alike(old, new)
-        end = _alike(old[start:][::-1], new[start:][::-1])
+        start = common_start(old, new)
+        end = common_start(old[start:][::-1], new[start:][::-1])
         # Where little is the same it is another text, not another wording: letters that happen to be alike say nothing.
         if start + end >= _ALIKE * max(len(old), len(new)):
             return _marked(old, start, len(old) - end), _marked(new, start, len(new) - end)
     before = None if change.op == "add" else escaped(_value_text(old))
     return before, None if change.op == "remove" else escaped(_value_text(new))
-
-
-def _alike(one: str, other: str) -> int:
-    """Return how many characters two texts begin with that are the same."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def _marked(text: str, start: int, end: int) -> Markup:

@@ -22,6 +22,7 @@ from holdfast.history.checkpoint import Checkpoint
 from holdfast.objects.codec.opaque import Opaque
 from holdfast.objects.codec.registry import TypeRegistry
 from holdfast.objects.codec.state_path import PathStep, parse_path, path_text
+from holdfast.objects.diff.alignment import common_start
 from holdfast.objects.diff.diff import diff_roots
 from holdfast.objects.tree.chunk_cache import ChunksAtHand
 from holdfast.objects.tree.read import Read
@@ -220,21 +221,12 @@ class _Search:
                 yield _Match((*steps, *further), text, span)
 
     def _in_edited(self, new: str, old: str, steps: _Steps) -> Iterator[_Match]:
-        start = _common(old, new)
-        stop = len(new) - _common(old[start:][::-1], new[start:][::-1])
+        start = common_start(old, new)
+        stop = len(new) - common_start(old[start:][::-1], new[start:][::-1])
         for span in self._spans(new):
             if span[1] > start and span[0] < stop:
                 yield _Match(steps, new, span)
                 return
-
-
-def _common(one: str, other: str) -> int:
-    """How many characters both texts begin with."""
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if one[low:middle] == other[low:middle] else (low, middle - 1)
-    return low
 
 
 def texts_in(value: Any, steps: _Steps = ()) -> Iterator[tuple[_Steps, str]]:
