@@ -25,7 +25,8 @@ class Plan:
 def session(home):
     with holdfast.open(place(home), types=[Plan]) as store:
         session = store.session()
-        session.save({"n": 1, "at": AT, "plan": Plan("win", (1, 2)), "scores": {1: "x"}}, "first")
+        state = {"n": 1, "at": AT, "plan": Plan("win", (1, 2)), "scores": {1: "x"}}
+        session.save(state, "first", step=7, tokens=90, cost_usd=0.5)
         session.save({"n": 2, "at": AT, "plan": Plan("win", (1, 2)), "scores": {1: "x"}}, "second")
         yield session
 
@@ -87,6 +88,8 @@ def test_an_older_state_goes_on_on_a_branch_of_its_own(run, session, editor):
 
     heads = {each.name: session.load(each.head)["n"] for each in session.branches()}
     assert heads == {"main": 2, "main-1": 9, "again": 9}
+    made = session.checkpoint("again")
+    assert (made.step, made.tokens, made.cost_usd) == (7, 90, 0.5), "it is still the state of that step"
 
 
 def test_what_was_left_as_it_is_saves_nothing(run, session, editor):
@@ -95,6 +98,15 @@ def test_what_was_left_as_it_is_saves_nothing(run, session, editor):
         result = run("edit")
         assert result.exit_code == 0
         assert "nothing was changed" in result.stderr
+    assert len(session.log()) == 2
+
+
+def test_an_editor_that_fails_saves_nothing(run, session, monkeypatch):
+    for program in ("false", "no-such-editor-anywhere"):
+        monkeypatch.setenv("EDITOR", program)
+        result = run("edit", "--json")
+        assert result.exit_code == 2
+        assert "EDITOR" in json.loads(result.stderr)["error"]["hint"]
     assert len(session.log()) == 2
 
 

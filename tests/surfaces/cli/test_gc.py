@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from tests.surfaces.cli.places import name, place
@@ -31,6 +33,9 @@ def test_what_can_still_be_undone_waits_and_nothing_is_asked(run, store):
     shown = fields(run("gc"))
 
     assert (shown["checkpoints"], shown["sessions"], shown["waiting"]) == ("0", "", "4")
+    left = datetime.fromisoformat(shown["waiting_until"]) - datetime.now(UTC)
+    assert timedelta(days=13.9) < left < timedelta(days=14)
+    assert json.loads(run("gc", "--keep-days", "0", "-n", "--json").stdout)["waiting_until"] is None
     assert store.stats().hidden == 4
     store.session("alpha").undo()
     assert len(store.session("alpha").log()) == 6
@@ -50,6 +55,13 @@ def test_with_the_name_they_go_for_good(run, store, home):
     undo = run("undo", "--session", "alpha")
     assert undo.exit_code == 4
     assert "code: undo-gone" in undo.stderr
+
+
+def test_prune_says_what_removes_the_manual_ones_too(run, store):
+    refused = run("prune", "--keep-last", "1", "--session", "beta", "--yes")
+    assert fields(refused)["deleted"] == "0"
+    assert "--only" in refused.stderr
+    assert fields(run("prune", "--keep-last", "1", "--only", "--session", "beta", "--yes"))["deleted"] == "5"
 
 
 @pytest.mark.parametrize("name", ["wrong", "", ".holdfast", "store.db"])
