@@ -71,13 +71,6 @@ def test_it_holds_the_timeline_the_states_and_what_changed(page):
     assert len(text) < 2_000_000
 
 
-def test_a_link_to_a_parent_has_the_colour_of_the_parents_branch(page):
-    text = page.read_text()
-    [main] = re.findall(r'<li class="(k\d)"><span class=br><a href="#c\d+">main</a>', text)
-    # The fork's first checkpoint is on another branch than what it came from.
-    assert f'<dd><span class="{main}"><span class=br><a href="#c2">#2 main</a>' in text
-
-
 def test_nothing_in_it_is_a_script_or_comes_from_elsewhere(page):
     text = page.read_text()
     assert "default-src 'none'" in text

@@ -158,17 +158,6 @@ def test_words_are_marked_in_one_line(process, terminal, store):
     assert "\x1b[32mdone" in seen
 
 
-def test_colour_repeats_what_the_signs_say_and_nothing_stored_reaches_the_terminal(terminal, store):
-    seen = terminal("diff", width=80).screen
-    assert "\x1b[31m-\x1b[0m" in seen
-    assert "\x1b[32m+\x1b[0m" in seen
-    # Whatever is left after colours were taken away is text.
-    plain = re.sub(r"\x1b\[[0-9]+m", "", seen)
-    assert "\x1b" not in plain
-    assert "\u202e" not in plain
-    assert "\x1b" not in terminal("diff", width=80, NO_COLOR="1").screen
-
-
 EVIL = "\x1b[2J\u202e"
 
 

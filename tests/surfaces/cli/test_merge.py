@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 
 import pytest
 from tests.surfaces.cli.json_schema import load, problems
@@ -48,12 +47,6 @@ def test_conflicts_are_decided_as_asked(run, store, options, score):
     assert f"score (edit/edit): {'ours' if score == 2 else 'theirs'}" in result.stderr
 
 
-def test_a_side_that_is_not_there_is_a_dash_in_a_pipe(run, store):
-    store.session().save({"log": ["x", "o"], "notes": {}})
-    result = run("merge", "risky")
-    assert result.stdout == "score\tremove/edit\t1\t-\t3\n"
-
-
 @pytest.mark.parametrize(
     ("args", "code"),
     [
@@ -89,17 +82,6 @@ def test_a_fork_in_another_session_comes_back(run, store):
     assert run("merge", "@", "--from-session", "experimet").exit_code == 4
 
 
-def test_the_tree_shows_where_lines_meet(run, terminal, store):
-    run("merge", "safe")
-    seen = terminal("tree", NO_COLOR="1")
-    drawn = [line[:7].rstrip() for line in seen.screen.splitlines()[1:]]
-    nodes = json.loads(run("tree", "--json").stdout)["nodes"]
-    assert len(nodes[0]["parents"]) == 2
-    assert drawn[0].startswith("@")
-    # The line of safe comes out of the merge, and runs down beside main to where it began.
-    assert re.match(r"├─[╮┬]", drawn[1]), drawn
-
-
 def test_a_rule_for_what_is_nowhere_is_refused(run, store):
     for more in ([], ["--theirs"]):
         result = run("merge", "risky", "--resolve", "scroe=ours", *more)
@@ -107,15 +89,3 @@ def test_a_rule_for_what_is_nowhere_is_refused(run, store):
         assert "there is no conflict at 'scroe' to resolve" in result.stderr
         assert "hint: did you mean score? the conflict is at score" in result.stderr
     assert store.session().checkpoint().seq == 6
-
-
-@pytest.fixture
-def many(store):
-    """Thirty conflicts, with long names and long values."""
-    session = store.session()
-    names = [f"part {number:02} " + "of a very long name " * 6 for number in range(30)]
-    session.save({name: {"text": "base " * 100} for name in names})
-    beside = session.fork(name="many")
-    beside.save({name: {"text": "theirs " * 100} for name in names})
-    session.save({name: {"text": "ours " * 100} for name in names})
-    return names

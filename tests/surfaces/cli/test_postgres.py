@@ -13,7 +13,6 @@ from tests.services.postgres import SUPERUSER, Role
 from tests.surfaces.cli.conftest import PROGRAM
 
 import holdfast
-from holdfast.backends.header import sealed
 
 KEPT_IN = ["sqlite"]
 """Every test names its store itself."""
@@ -180,31 +179,6 @@ def test_a_role_without_the_right_to_make_a_store(run, postgres, role):
     postgres.drop_database(theirs)
 
 
-def test_a_role_without_the_right_to_use_a_store(run, postgres, role):
-    theirs = postgres.fresh_database()
-    run("create", "x", "--store", theirs)
-    for words in (["list"], ["create", "y"], ["verify"]):
-        record = refused(run, *words, "--store", postgres.url(theirs.rpartition("/")[2], role))
-        assert (record["code"], record["exit"]) == ("permission-denied", 8), words
-    postgres.drop_database(theirs)
-
-
-@pytest.mark.parametrize(
-    "columns", ["id integer", "key text, value text", "key text, value text, seal bigint"]
-)
-def test_tables_of_that_name_that_are_not_ours(run, url, columns):
-    with psycopg.connect(url) as connection:
-        connection.execute("CREATE SCHEMA holdfast")
-        for table in ("header", "sessions", "chunks"):
-            name = sql.Identifier("holdfast", table)
-            connection.execute(sql.SQL("CREATE TABLE {} ({})").format(name, sql.SQL(columns)))
-    for words in (["list"], ["create", "x"], ["init"]):
-        record = refused(run, *words, "--store", url)
-        assert record["code"] in ("not-a-store", "store-damaged"), words
-        assert record["exit"] in (2, 9)
-        assert "schema" in record["hint"] or "verify" in record["hint"]
-
-
 def test_a_server_that_is_not_there(run, postgres, monkeypatch):
     # Commands that read say themselves how patient they are.
     usual = holdfast.open
@@ -241,22 +215,6 @@ def test_a_url_that_cannot_be_used_is_not_repeated(run, address):
     record = refused(run, "list", "--store", address)
 
     assert (record["code"], record["exit"]) == ("bad-url", 2)
-
-
-def test_tables_of_another_version(run, url):
-    run("create", "x", "--store", url)
-    with psycopg.connect(url) as connection:
-        for entry, code, hint in (
-            (sealed("schema", "99"), "format-too-new", "upgrade holdfast"),
-            # As stores from before the first release said it.
-            (sealed("version", "4"), "format-too-old", "schema=NAME"),
-        ):
-            connection.execute("DELETE FROM holdfast.header WHERE key = 'schema'")
-            connection.execute("INSERT INTO holdfast.header VALUES (%s, %s, %s)", entry)
-            connection.commit()
-            record = refused(run, "list", "--store", url)
-            assert (record["code"], record["exit"]) == (code, 6)
-            assert hint in record["hint"]
 
 
 def test_a_backup_is_refused_with_what_to_do_instead(run, home, url):

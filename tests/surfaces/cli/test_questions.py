@@ -97,20 +97,3 @@ def test_why(run, runs):
     assert found["checkpoint"]["message"] == "take an umbrella"
     assert "umbrella" in run("why", "variables.take", "--session", "x").stdout
     assert run("why", "variables.nothing", "--session", "x").exit_code == 4
-
-
-def test_a_diff_of_a_run_reads_as_a_run_does(terminal, home):
-    with holdfast.open() as store, Run(store.session("x")) as run:
-        run.think("first")
-        run.context.variables["colour"] = "red"
-        run.think("second")
-        with run.tool("paint") as call:
-            call.result = 1
-    seen = terminal("diff", "#1", "@", "--session", "x")
-    assert seen.exit_code == 0
-    assert [line.strip() for line in seen.screen.splitlines() if line.strip()] == [
-        "+ reasoning: second",
-        "+ tool paint (completed)",
-        "~ colour: None -> 'red'",
-    ]
-    assert "thought_chain" in terminal("diff", "#1", "@", "--session", "x", "--unified").screen

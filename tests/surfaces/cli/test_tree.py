@@ -69,15 +69,6 @@ def test_a_terminal_that_is_not_unicode_gets_the_same_drawing_in_ascii(terminal)
     assert picture(seen.screen) == SCREEN.strip("\n").translate(strokes)
 
 
-@pytest.mark.usefixtures("store")
-def test_the_branch_in_use_stands_first(terminal):
-    lines = picture(terminal("tree", "--branch", "main-1", NO_COLOR="1").screen).splitlines()
-
-    assert lines[1].startswith("@    ID------  #22  AGE  main-1")
-    assert lines[3].startswith("│ ○  ID------  #20  AGE  main")
-    assert lines[5] == "├─╯"
-
-
 def test_a_pin_is_a_diamond_and_a_line_without_a_branch_says_so(terminal, store):
     session = store.session()
     session.pin("#2")
@@ -90,17 +81,6 @@ def test_a_pin_is_a_diamond_and_a_line_without_a_branch_says_so(terminal, store)
     assert lines[2] == "  ○  ID------  #21  AGE                     beside"
     nodes = json.loads(terminal("tree", "--json").screen)["nodes"]
     assert [node["on_branch"] for node in nodes][:3] == [False, False, True]
-
-
-def test_a_session_that_began_in_another_says_so(terminal, store):
-    store.session().fork("#3", session="copy").save(1, "on its own")
-
-    lines = picture(terminal("tree", "--session", "copy", NO_COLOR="1").screen).splitlines()
-
-    assert lines[1].startswith("@  ID------   #2  AGE  main")
-    assert lines[2].startswith("○  ID------   #1  AGE")
-    assert "from elsewhere)" in lines[2]
-    assert lines[3:] == []
 
 
 @pytest.mark.usefixtures("store")
