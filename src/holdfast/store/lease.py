@@ -20,7 +20,7 @@ from copy import copy
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
-from holdfast.backends.lease_rules import boot_ticks, lease_lost, microseconds, this_process
+from holdfast.backends.lease_rules import boot_ticks, check_free, lease_lost, microseconds, this_process
 from holdfast.errors import ConflictError, ErrorCode, HoldfastError, InvalidInputError
 from holdfast.history.names import check_lease
 
@@ -256,6 +256,16 @@ def _renew_until_it_ends(held: weakref.ref[HeldLease], wake: threading.Event, pa
             return
         # While it waits it keeps nothing alive.
         del lease
+
+
+def is_leased(backend: Backend, clock: Callable[[], int], name: str) -> bool:
+    """Whether a claim of this process would be refused now."""
+    check_lease(name)
+    try:
+        check_free(backend.lease(name), this_process(""), at=clock(), ticks=boot_ticks())
+    except ConflictError:
+        return True
+    return False
 
 
 def check_held(lease: object) -> HeldLease | None:

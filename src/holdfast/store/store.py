@@ -201,6 +201,12 @@ class Store:
         self._leases.add(held)
         return held
 
+    def is_leased(self, name: str) -> bool:
+        """Whether somebody, this process included, holds a lease now; looking takes it from nobody."""
+        from holdfast.store.lease import is_leased
+
+        return is_leased(self._backend, self._parts.clock, name)
+
     def write(self, rows: Iterable[RowChange], *, lease: HeldLease | None = None) -> None:
         """Change rows of extension tables without a checkpoint: all of them or none, durably before returning.
 

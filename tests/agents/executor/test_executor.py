@@ -419,6 +419,24 @@ def test_a_second_executor_is_refused_while_one_runs(store) -> None:
     assert refused == ["lease-held"]
 
 
+def test_looking_at_the_status_keeps_nobody_from_running(tmp_path, monkeypatch) -> None:
+    with holdfast.open(tmp_path / "s.db") as store, holdfast.open(tmp_path / "s.db") as other:
+        seen: list = []
+
+        @action(name="look")
+        def look():
+            seen.append(Executor(other.session("s")).status().running)
+
+        plan = Plan("p")
+        plan.step(look)
+        executor = Executor(store.session("s"))
+        # Whoever looks claims no lease, not even for a moment.
+        monkeypatch.setattr(other, "lease", None)
+        assert executor.run(plan).success
+        assert not Executor(other.session("s")).status().running
+        assert seen == [True]
+
+
 def test_a_persons_checkpoint_in_between_loses_nothing(store) -> None:
     calls = Calls()
     plan = chain(calls, "a", "b")

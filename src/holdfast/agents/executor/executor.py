@@ -35,7 +35,7 @@ from holdfast.agents.executor.step import PlanStep, step_missing
 from holdfast.agents.executor.tables import EXECUTIONS
 from holdfast.agents.journal import Effect, Journal, effects, microseconds, moment
 from holdfast.agents.live import listening
-from holdfast.errors import ConflictError, ErrorCode, InvalidInputError, NotFoundError, shown
+from holdfast.errors import ErrorCode, InvalidInputError, NotFoundError, shown
 
 if TYPE_CHECKING:
     from holdfast import EventBus, HeldLease, Session, Settings
@@ -551,13 +551,7 @@ class Executor:
         return f"plan-{hashlib.blake2b(branch.encode(), digest_size=6).hexdigest()}:{self.session.id}"
 
     def _is_running(self) -> bool:
-        try:
-            with self._claimed():
-                return False
-        except ConflictError as error:
-            if error.code is not ErrorCode.LEASE_HELD:
-                raise
-            return True
+        return self.store.is_leased(self._lease_name(self.session.branch))
 
     def _document(self, branch: str, lease: HeldLease, base: str | None = None) -> Any:
         session = self.store.session(
