@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 
@@ -60,3 +61,21 @@ def test_a_step_and_its_checkpoint_are_one(tmp_path):
             again.step("bad", object)
         assert again.progress.step_number == 2
         assert again.step("bad", lambda: "good now") == "good now"
+
+
+def test_steps_that_are_awaited_at_once_each_run_once(tmp_path):
+    ran = []
+
+    async def fetch(page):
+        ran.append(page)
+        await asyncio.sleep(0)
+        return page.upper()
+
+    async def work(run):
+        return await asyncio.gather(*(run.astep(f"fetch-{page}", fetch, page) for page in "abcd"))
+
+    with holdfast.open(tmp_path, durability="process") as store:
+        assert asyncio.run(work(Run(store.session("x")))) == list("ABCD")
+        again = Run(store.session("x"))
+        assert asyncio.run(work(again)) == list("ABCD")
+        assert (sorted(ran), again.progress.step_number) == (list("abcd"), 4)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from contextvars import Token
 from pathlib import Path
@@ -170,6 +170,18 @@ class Run(RunCore):
             InvalidInputError: The result cannot be saved; the message has the path.
         """
         return self.journal.step(name, function, *args, effect=effect, idempotent=idempotent, **kwargs)
+
+    async def astep(
+        self,
+        name: str,
+        function: Callable[..., Awaitable[T]],
+        /,
+        *args: Any,
+        effect: str | None = None,
+        **kwargs: Any,
+    ) -> T:
+        """`step` for a function that is awaited; the store is written in another thread."""
+        return await self.journal.astep(name, function, *args, effect=effect, **kwargs)
 
     def begin(self, name: str, *, inputs: Any = None, effect: str | None = None) -> StepHandle:
         """Begin a step by hand: if the handle is `done`, its `value` is there; else do it, and call `complete`."""
