@@ -165,3 +165,15 @@ def test_names_are_checked(store) -> None:
     for name in ("", "a\nb", 3, "x" * 501):
         with pytest.raises(holdfast.InvalidInputError):
             journal(store).begin(name)
+
+
+def test_of_two_who_begin_the_next_attempt_one_gets_it(store) -> None:
+    journal(store).begin("a")
+    ours, theirs = journal(store), journal(store)
+    assert [each.steps()["a"].attempt for each in (ours, theirs)] == [1, 1]
+    handle = ours.begin("a")
+    with pytest.raises(holdfast.ConflictError) as refused:
+        theirs.begin("a")
+    assert refused.value.code == "row-conflict"
+    ours.complete(handle, "ours")
+    assert journal(store).begin("a").value == "ours"
