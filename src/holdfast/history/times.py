@@ -102,12 +102,10 @@ def parse_time(
         _refuse(text, what, "it is outside the years 1 to 9999")
 
 
-def to_microseconds(
-    when: datetime | str, *, now: int, zone: tzinfo | None = None, end: bool = False, what: str = ""
-) -> int:
+def to_microseconds(when: datetime | str, *, now: int, end: bool = False, what: str = "") -> int:
     """A time as a store keeps it: whole microseconds since 1970 UTC. A datetime without a zone is local time."""
     if isinstance(when, str):
-        return _since_1970(parse_time(when, now=moment(now), zone=zone, end=end, what=what))
+        return _since_1970(parse_time(when, now=moment(now), end=end, what=what))
     if not isinstance(when, datetime):
         raise InvalidInputError(
             f"{what or 'a time'} cannot be {when!r:.60}: it is of type {type(when).__name__}",
@@ -115,7 +113,7 @@ def to_microseconds(
             hint=f"pass a datetime, or text such as {EXAMPLES}",
         )
     try:
-        return _since_1970(_in_utc(when, zone))
+        return _since_1970(_in_utc(when, None))
     except (ValueError, OverflowError, OSError):
         _refuse(when.isoformat(), what, "it is outside the years 1 to 9999")
 
