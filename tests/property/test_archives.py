@@ -78,10 +78,6 @@ def test_whatever_json_says_is_a_value_or_is_refused(data):
     assert encode_value(from_json(json.loads(tagged_json(value))), NOBODY) == body
 
 
-def refused(text):
-    raise ValueError(text)
-
-
 @given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
 def test_no_bytes_are_imported_or_end_in_anything_but_a_refusal(data):
     with holdfast.open("memory:") as store, pytest.raises(HoldfastError):

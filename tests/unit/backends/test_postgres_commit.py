@@ -41,10 +41,6 @@ def run(store: PostgresBackend, postgres_url: str) -> Iterator[Run]:
         yield execute
 
 
-def failures(run: Run) -> int:
-    return int(run("SELECT last_value FROM failures")[0][0])
-
-
 def fail_reading(run: Run, table: str, *, times: int) -> None:
     """Have so many questions to a table end as a standby ends those that are in its way.
 
@@ -101,18 +97,6 @@ def test_a_view_that_the_server_takes_back_later_says_so_and_not_that_a_writer_w
     assert caught.value.code is ErrorCode.STORE_LOCKED
     # So that an operation which is worked out from one reading reads once more.
     assert caught.value.details["outcome"] == "unknown"
-
-
-class Clock:
-    """Stands still but for pauses, which are over at once."""
-
-    now = 0.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
 
 
 @pytest.fixture
@@ -211,14 +195,3 @@ def test_a_save_that_takes_place_after_it_was_looked_for_is_found_by_the_next_on
     session.save({"n": 2}, step=2)
     session.save({"n": 3}, step=3)
     assert steps(session) == [2, 3]
-
-
-CHANGES: dict[str, Callable[[holdfast.Session], object]] = {
-    "tag": lambda session: session.tag("@~1", "seen"),
-    "untag": lambda session: session.untag("@~2", "old"),
-    "annotate": lambda session: session.annotate("@~1", message="another"),
-    "delete": lambda session: session.delete("@~1"),
-    "undo": lambda session: session.undo(),
-    "prune": lambda session: session.prune(holdfast.Keep(last=2), only=True),
-    "save with retention": lambda session: session.save({"n": 9}),
-}

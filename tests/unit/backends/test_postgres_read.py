@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
@@ -46,32 +44,6 @@ def end_others(run: Run) -> None:
         "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity "
         "WHERE datname = current_database() AND pid <> pg_backend_pid()"
     )
-
-
-@contextmanager
-def idle_connections(backend: PostgresBackend) -> Iterator[list[Any]]:
-    """All connections of a backend, which nobody else uses meanwhile."""
-    with backend._pool.connection():
-        pass
-    with ExitStack() as taken:
-        yield [taken.enter_context(backend._pool.connection()) for _ in backend._pool._idle[:]]
-
-
-@contextmanager
-def messages(backend: PostgresBackend) -> Iterator[list[str]]:
-    """The kinds of all messages from and to the server."""
-    seen: list[str] = []
-    with tempfile.TemporaryFile("w+") as file:
-        with idle_connections(backend) as connections:
-            for each in connections:
-                each.pgconn.trace(file.fileno())
-        yield seen
-        with idle_connections(backend) as again:
-            assert {id(each) for each in again} == {id(each) for each in connections}
-            for each in again:
-                each.pgconn.untrace()
-        file.seek(0)
-        seen += [line.rstrip().split("\t")[3] for line in file if line.startswith("20")]
 
 
 def versions(count: int) -> list[Chunk]:

@@ -132,20 +132,6 @@ def test_a_rebuild_that_fails_leaves_nothing(open_store: Open, run: Run, error: 
     assert schemas(run) == ["holdfast"]
 
 
-_RIGHTS = """
-SELECT 'schema', '', nspowner::regrole::text, nspacl::text FROM pg_namespace WHERE oid = 'holdfast'::regnamespace
-UNION ALL SELECT 'relation', relname, relowner::regrole::text, relacl::text
-FROM pg_class WHERE relnamespace = 'holdfast'::regnamespace AND relkind IN ('r', 'S')
-UNION ALL SELECT 'function', proname, proowner::regrole::text, proacl::text
-FROM pg_proc WHERE pronamespace = 'holdfast'::regnamespace ORDER BY 1, 2
-"""
-
-
-def rights(run: Run) -> list[tuple[Any, ...]]:
-    """Who owns what, and who may do what; the order of rights to one thing says nothing."""
-    return [(*named, sorted(acl.strip("{}").split(",")) if acl else None) for *named, acl in run(_RIGHTS)]
-
-
 def test_numbers_go_on_where_they_were(open_store: Open, run: Run) -> None:
     store = open_store()
     filled(store)
