@@ -20,6 +20,7 @@ import os
 import shutil
 import socket
 import socketserver
+import stat
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
@@ -234,6 +235,11 @@ class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
 
 
 def _connected(path: str, seconds: float) -> socket.socket:
+    # A row outlives its agent, and then another user may take up the name in the folder for temporary files, and
+    # answer in its place. A folder that is ours alone is none that others made, nor a link of theirs.
+    about = os.lstat(Path(path).parent)
+    if not stat.S_ISDIR(about.st_mode) or about.st_mode & 0o077 or about.st_uid != os.getuid():
+        raise PermissionError(f"{path} is where others may listen")
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         connection.settimeout(seconds)

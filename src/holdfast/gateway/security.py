@@ -16,6 +16,7 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -23,6 +24,7 @@ from tempfile import NamedTemporaryFile
 from typing import Any, ClassVar
 
 import anyio
+import msgspec
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -79,18 +81,19 @@ class Tokens:
             return cls(made)
         except FileExistsError:
             pass
-        about = path.stat()
-        private = not about.st_mode & 0o077 and about.st_uid == os.getuid()
-        found = json.loads(path.read_text()) if private else {}
-        if set(found) != set(SCOPES) or not all(
-            isinstance(each, str) and len(each) >= 43 for each in found.values()
-        ):
+        found: dict[str, str] = {}
+        # The file that is open is the one that was looked at: its name may come to mean another.
+        with path.open("rb") as opened, suppress(msgspec.MsgspecError, UnicodeDecodeError):
+            about = os.fstat(opened.fileno())
+            if not about.st_mode & 0o077 and about.st_uid == os.getuid():
+                found = msgspec.json.decode(opened.read(), type=dict[str, str])
+        if set(found) != set(SCOPES) or any(len(each) < 43 for each in found.values()):
             raise BackendError(
                 f"the tokens in {path} cannot be used: others can read the file, or it is none",
                 code=ErrorCode.PERMISSION_DENIED,
                 hint="remove it: the next holdfast serve makes new tokens",
             )
-        return cls(found)
+        return cls({scope: found[scope] for scope in SCOPES})
 
     def scope_of(self, given: str) -> AccessScope | None:
         """What a token allows. Each is compared whole, so that the time says nothing."""

@@ -2,7 +2,7 @@
 
 An operation that destroys something is carried out in two calls. The first one, without `confirm`, changes nothing: it
 is refused with the plan of what would happen and a token. The second one brings the token. It holds for this plan
-alone: where anything moved in between, the plan is another one, and has to be confirmed anew.
+alone, and once: where anything moved in between, the plan is another one, and has to be confirmed anew.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ WAITING = 256
 """Operations that are under way or wait for a thread. One more is refused: who asks so much gets no answer in time."""
 _WRITERS = 8
 """Sessions that are kept with what they know of their last state: as much memory as that takes."""
+_PLANS = 1000
+"""Plans that wait for their confirmation; of more, the oldest has to be asked for again."""
 _JOBS = 100
 _KEPT_SECONDS = 600.0
 
@@ -124,7 +126,7 @@ class Service:
         self.name = store.url.rpartition("/")[2]
         """What reports call the store: not where it is."""
         # A confirmation holds for one life of the server: nothing of it is stored.
-        self._key = secrets.token_bytes(32)
+        self._plans: OrderedDict[bytes, str] = OrderedDict()
         self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="holdfast-operation")
         self._waiting = threading.Semaphore(WAITING)
         self._jobs: dict[str, _Running] = {}
@@ -238,9 +240,15 @@ class Service:
         token = parameters.pop("confirm")
         plan = _plain(asked.function(self, **parameters, dry_run=True))
         text = json.dumps([asked.name, parameters, plan], sort_keys=True, default=str)
-        wanted = hmac.new(self._key, text.encode(), hashlib.sha256).hexdigest()[:32]
-        if token is not None and hmac.compare_digest(token.encode(), wanted.encode()):
-            return
+        about = hashlib.sha256(text.encode()).digest()
+        with self._lock:
+            wanted = self._plans.setdefault(about, secrets.token_hex(16))
+            if token is not None and hmac.compare_digest(token.encode(), wanted.encode()):
+                # Once: after an undo the same plan can come up again, and nobody agreed to do it twice.
+                del self._plans[about]
+                return
+            if len(self._plans) > _PLANS:
+                self._plans.popitem(last=False)
         stale = "is not confirmed" if token is None else "is not the plan that was confirmed"
         raise InvalidInputError(
             f"{asked.name} changes what is there, and {stale}: nothing was done",

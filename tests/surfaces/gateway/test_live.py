@@ -55,6 +55,31 @@ def test_it_saves_and_restores_when_it_is_asked(store, agent):
     assert agent.restored == [made["id"]]
 
 
+@pytest.mark.parametrize("how", ["open", "link"])
+def test_nobody_else_answers_in_the_place_of_an_agent(store, tmp_path, how):
+    """The row stays after its agent, and its name under /tmp is free for every user of the machine."""
+    with listening(store, "x", Agent(store), kind="recorder"):
+        (found,) = live_agents(store)
+    folder = Path(found.socket).parent
+    theirs = tmp_path / "t" if how == "link" else folder
+    theirs.mkdir(mode=0o700)
+    if how == "link":
+        folder.symlink_to(theirs)
+    else:
+        theirs.chmod(0o755)
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as squatter:
+            squatter.bind(found.socket)
+            squatter.listen()
+            assert live_agents(store) == []
+            with pytest.raises(holdfast.errors.BackendError) as refused:
+                found.create("for the agent alone")
+            assert refused.value.code == "server-gone"
+    finally:
+        Path(found.socket).unlink(missing_ok=True)
+        folder.unlink() if how == "link" else folder.rmdir()
+
+
 def test_errors_come_back_as_what_they_are(store, agent):
     (found,) = live_agents(store)
     found.create()

@@ -183,6 +183,19 @@ def test_a_confirmation_is_for_one_plan_alone(world, store):
     assert told["code"] == "needs-confirmation"
 
 
+def test_a_confirmation_is_good_once(world, store):
+    """Also where the same plan comes up again: after an undo everything is as it was."""
+    newest = store.session("a").checkpoint().id
+    given = {"session": "a", "checkpoint": newest}
+    token = world.call("checkpoint.delete", **given)["details"]["confirm"]
+    assert world.call("checkpoint.delete", **given, confirm=token)["changed"]
+    world.call("session.undo", session="a")
+    told = world.call("checkpoint.delete", **given, confirm=token)
+    assert told["code"] == "needs-confirmation"
+    assert store.session("a").checkpoint().id == newest
+    assert world.call("checkpoint.delete", **given, confirm=told["details"]["confirm"])["changed"]
+
+
 def _everything(store):
     heads = [(each.name, each.head.id) for each in store.session("a").branches()]
     return heads, len(store.find()), store.stats()

@@ -93,9 +93,18 @@ def test_tokens_are_long_private_and_lasting(tmp_path):
     with pytest.raises(HoldfastError, match="others can read"):
         Tokens.load(path)
     path.chmod(0o600)
-    path.write_text('{"read": "short", "write": "", "admin": ""}')
-    with pytest.raises(HoldfastError):
-        Tokens.load(path)
+    long = "x" * 43
+    for junk in (
+        b'{"read": "short", "write": "", "admin": ""}',
+        json.dumps({"read": long, "write": long, "admin": [long] * 43}).encode(),
+        b'["read", "write", "admin"]',
+        b'{"read": ',
+        b"\xff",
+        b"",
+    ):
+        path.write_bytes(junk)
+        with pytest.raises(HoldfastError, match="cannot be used"):
+            Tokens.load(path)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])
