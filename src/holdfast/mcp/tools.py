@@ -102,6 +102,10 @@ class Tool:
         for name in self.required:
             if name not in given:
                 raise _refused(f"{self.name}: {name} is missing")
+        for name, wanted in (self.exact or {}).items():
+            # What the operation takes is wider than what this schema promises: any state, and no session.
+            if name in given and not isinstance(given[name], _JSON_TYPES[wanted["type"]]):
+                raise _refused(f"{self.name}: {name} has to be of the type {wanted['type']}")
         found = OPERATIONS[self.actions[action]]
         names = {**self.parameters, "confirm": "confirm"} if found.destroys else self.parameters
         known = found.parameters.__struct_fields__
@@ -122,6 +126,7 @@ def _same(*names: str) -> dict[str, str]:
     return {name: name for name in names}
 
 
+_JSON_TYPES = {"string": str, "object": dict}
 _SESSION_ID = {"sessionId": {"type": "string"}}
 
 TOOLS = (

@@ -242,6 +242,20 @@ def test_the_list_of_tools_is_short_and_says_what_each_does():
     assert all(each["outputSchema"]["type"] == "object" for each in listed)
 
 
+@pytest.mark.parametrize(
+    "wrong", [{"sessionId": None}, {"state": "a text"}, {"state": None}, {"description": None}]
+)
+def test_the_promised_schemas_hold(service, store, wrong):
+    async def run():
+        async with Client(create_server(service)) as client:
+            return await call(client, "checkpoint_save", {"sessionId": "new", "state": {}, **wrong})
+
+    before = len(store.find())
+    told = asyncio.run(run())
+    assert told.structured_content["error"]["code"] == "bad-argument"
+    assert len(store.find()) == before
+
+
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("answer", ["accept", "accept false", "decline", "cancel", "nobody"])
 def test_restore_asks_a_person(service, store, mode, answer):
