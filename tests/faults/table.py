@@ -635,6 +635,22 @@ FAULTS = (
         "surfaces/gateway/test_operations.py",
     ),
     _fault(
+        "ref-moved",
+        "what is confirmed as one checkpoint is done to a newer one",
+        "operations",
+        "        self._fix(parameters)\n",
+        "",
+        "surfaces/gateway/test_operations.py",
+    ),
+    _fault(
+        "reader-unbounded",
+        "a client that never reads keeps a whole state in memory",
+        "gateway",
+        "            self.transport.abort()\n",
+        "            pass\n",
+        "surfaces/gateway/test_security.py",
+    ),
+    _fault(
         "places-told",
         "an error tells where the store is",
         "operations",

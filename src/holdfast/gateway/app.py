@@ -78,7 +78,7 @@ def create_app(
                 )
             )
         place = None if after is None else int(after)
-        return Stream(log, place, request.query_params.get("session"), limits.idle_seconds)
+        return Stream(log, place, request.query_params.get("session"))
 
     async def numbers(_: Request) -> Response:
         return Response(metrics.text(), media_type=CONTENT_TYPE)

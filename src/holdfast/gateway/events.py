@@ -25,10 +25,13 @@ from holdfast.errors import HoldfastError
 from holdfast.gateway.rpc import LOG
 
 _KEPT = 1000
+_KEPT_BYTES = 16 << 20
+"""Metadata can be of any size: where the log has more than this, older events are read from the store instead."""
 _PAGE = 500
 _ALIVE_SECONDS = 15.0
 """A comment so often: proxies close what is silent, and a listener that is gone is noticed."""
 _WATCH_SECONDS = 0.5
+_RETRY_SECONDS = 5.0
 
 
 class _Entry(NamedTuple):
@@ -51,6 +54,7 @@ class EventLog:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._entries: deque[_Entry] = deque()
+        self._bytes = 0
         self._wake: anyio.Event | None = None
         self._portal: Any = None
         self._stopped = threading.Event()
@@ -89,7 +93,10 @@ class EventLog:
                             return
             except HoldfastError as error:
                 LOG.warning("the store cannot be watched: %s", error)
-                self._stopped.wait(5.0)
+                self._stopped.wait(_RETRY_SECONDS)
+            except Exception:  # noqa: BLE001 - without this thread nobody hears anything any more
+                LOG.exception("watching the store failed, and is tried again")
+                self._stopped.wait(_RETRY_SECONDS)
 
     def _put(self, found: list[Checkpoint]) -> None:
         if found:
@@ -100,9 +107,12 @@ class EventLog:
     def _take(self, entries: list[_Entry]) -> None:
         for entry in entries:
             self._entries.append(entry)
+            self._bytes += len(entry.text)
             self.newest = entry.position
-            if len(self._entries) > _KEPT:
-                self.floor = self._entries.popleft().position
+            while len(self._entries) > _KEPT or self._bytes > _KEPT_BYTES:
+                oldest = self._entries.popleft()
+                self._bytes -= len(oldest.text)
+                self.floor = oldest.position
         waiting, self._wake = self._wake, anyio.Event()
         if waiting is not None:
             waiting.set()
@@ -151,12 +161,12 @@ def _after(store: Store, position: int) -> list[Checkpoint]:
 class Stream(Response):
     """The response of one listener."""
 
-    def __init__(self, log: EventLog, after: int | None, session: str | None, idle_seconds: float) -> None:
+    def __init__(self, log: EventLog, after: int | None, session: str | None) -> None:
         super().__init__()
-        self._log, self._after, self._session, self._idle = log, after, session, idle_seconds
+        self._log, self._after, self._session = log, after, session
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send until the other side leaves, or does not read for too long."""
+        """Send until the other side leaves; the server closes on one that does not read."""
         del scope
         headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -169,8 +179,5 @@ class Stream(Response):
 
             tasks.start_soon(leave)
             async for text in self._log.listen(self._after, self._session):
-                with anyio.move_on_after(self._idle) as waiting:
-                    await send({"type": "http.response.body", "body": text, "more_body": True})
-                if waiting.cancelled_caught:
-                    break
+                await send({"type": "http.response.body", "body": text, "more_body": True})
             tasks.cancel_scope.cancel()

@@ -47,7 +47,7 @@ class Limits:
     """Until the headers of a request are there, and so also until a new connection sends anything."""
     body_seconds: float = 30.0
     idle_seconds: float = 60.0
-    """How long a connection stays open between two requests, and a listener that does not read."""
+    """How long a connection stays open between two requests, and while the other side does not read its answer."""
     wait_seconds: float = 30.0
     """How long an operation may take until it becomes a job."""
     connections: int = 64
@@ -125,9 +125,9 @@ def _audit(peer: str, scope: str | None, **record: str) -> None:
 class RefusedError(Exception):
     """A request that is answered with an error before its end."""
 
-    def __init__(self, status: int, code: str, message: str) -> None:
+    def __init__(self, status: int, code: str, message: str, hint: str) -> None:
         super().__init__(message)
-        self.status, self.code = status, code
+        self.status, self.code, self.hint = status, code, hint
 
 
 @dataclass
@@ -178,32 +178,45 @@ class Guard:
 
     def _check_place(self, kind: str, headers: Mapping[str, str]) -> None:
         if kind != "http":
-            raise RefusedError(403, "not-supported", "there is no WebSocket here")
+            raise RefusedError(403, "not-supported", "there is no WebSocket here", "use HTTP")
         if headers.get("host", "").lower() not in self.hosts:
-            raise RefusedError(421, "wrong-host", "this server does not have that name")
+            hint = "use the address that holdfast serve prints, or name the proxy with --behind-proxy"
+            raise RefusedError(421, "wrong-host", "this server does not have that name", hint)
         origin = headers.get("origin")
         if origin is not None and origin.lower() not in self.origins:
-            raise RefusedError(403, "wrong-origin", "pages of other origins may not ask")
+            hint = "ask from the server's own origin, or without Origin"
+            raise RefusedError(403, "wrong-origin", "pages of other origins may not ask", hint)
 
     def _scope_of(self, headers: Mapping[str, str]) -> AccessScope:
         kind, _, given = headers.get("authorization", "").partition(" ")
         found = self.tokens.scope_of(given.strip()) if kind.lower() == "bearer" else None
         if found is None:
-            raise RefusedError(401, "no-token", "send the token: Authorization: Bearer TOKEN")
+            raise RefusedError(
+                401,
+                "no-token",
+                "the request has no token that this server knows",
+                "send one from the token file of holdfast serve: Authorization: Bearer TOKEN",
+            )
         return found
 
     def _check_body(self, method: str, headers: Mapping[str, str]) -> None:
         if "content-encoding" in headers:
-            raise RefusedError(415, "wrong-type", "bodies are not compressed here")
+            raise RefusedError(
+                415, "wrong-type", "bodies are not compressed here", "send it without Content-Encoding"
+            )
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         if method == "POST" and kind != "application/json":
-            raise RefusedError(415, "wrong-type", "send JSON, with Content-Type: application/json")
+            raise RefusedError(
+                415, "wrong-type", "the body is not said to be JSON", "send Content-Type: application/json"
+            )
         length = headers.get("content-length", "0")
         if not length.isdigit() or int(length[:20]) > self.limits.body_bytes:
             raise self._too_large()
 
     def _too_large(self) -> RefusedError:
-        return RefusedError(413, "too-large", f"a body has at most {self.limits.body_bytes} bytes")
+        return RefusedError(
+            413, "too-large", f"a body has at most {self.limits.body_bytes} bytes", "send less at once"
+        )
 
     def _bounded(self, receive: Receive, method: str) -> Receive:
         """Receive a body within its bounds; GET has none, and waits for the other side to leave."""
@@ -217,7 +230,7 @@ class Guard:
             with anyio.CancelScope(deadline=ends) as waiting:
                 message = await receive()
             if waiting.cancelled_caught:
-                raise RefusedError(408, "too-slow", "the body did not come in time")
+                raise RefusedError(408, "too-slow", "the body did not come in time", "send it again")
             size += len(message.get("body", b""))
             if size > self.limits.body_bytes:
                 raise self._too_large()
@@ -241,20 +254,25 @@ def _peer_of(scope: Scope) -> str:
 def refusal(scope: Scope, refused: RefusedError) -> JSONResponse:
     """The answer to a request that is refused, which is also in the audit log."""
     _audit(_peer_of(scope), None, refused=refused.code, path=str(scope["path"])[:200])
-    told = {"error": {"code": refused.code, "message": str(refused), "hint": "", "exit": 2, "details": {}}}
+    told = {"code": refused.code, "message": str(refused), "hint": refused.hint, "exit": 2, "details": {}}
     headers = {"Connection": "close"}
     if refused.status == 401:
         headers["WWW-Authenticate"] = 'Bearer realm="holdfast"'
-    return JSONResponse(told, refused.status, headers)
+    return JSONResponse({"error": told}, refused.status, headers)
+
+
+_SLOWEST = 64 << 10
+"""Bytes of an answer that have to be read within the idle time."""
 
 
 class BoundedProtocol(H11Protocol):
-    """The HTTP of uvicorn, with bounds that it lacks: on connections of a peer, and on the time that headers take."""
+    """The HTTP of uvicorn, with bounds that it lacks: on connections of a peer, on slow headers and slow readers."""
 
     limits = Limits()
     peers: ClassVar[Counter[str]] = Counter()
 
     _late: asyncio.TimerHandle | None = None
+    _unread: asyncio.TimerHandle | None = None
     _peer = ""
 
     def connection_made(self, transport: Any) -> None:
@@ -271,6 +289,7 @@ class BoundedProtocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Count it off."""
         self._in_time()
+        self._read()
         self.peers[self._peer] -= 1
         if not self.peers[self._peer]:
             del self.peers[self._peer]
@@ -290,6 +309,29 @@ class BoundedProtocol(H11Protocol):
         if self._late is None and not busy:
             self._wait_for_headers()
         super().data_received(data)
+
+    def pause_writing(self) -> None:
+        """More waits to be read than the transport likes: the other side has to go on reading it."""
+        super().pause_writing()
+        self._wait_for_reader()
+
+    def resume_writing(self) -> None:
+        """It was read."""
+        self._read()
+        super().resume_writing()
+
+    def _wait_for_reader(self, before: int | None = None) -> None:
+        left = self.transport.get_write_buffer_size()
+        if before is not None and left > before - _SLOWEST:
+            # close() would wait until all of it is read.
+            self.transport.abort()
+            return
+        self._unread = self.loop.call_later(self.limits.idle_seconds, self._wait_for_reader, left)
+
+    def _read(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
 
     def _wait_for_headers(self) -> None:
         self._late = self.loop.call_later(self.limits.header_seconds, self._close, 408, b"too slow")

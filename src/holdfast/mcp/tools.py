@@ -225,7 +225,8 @@ TOOLS = (
     ),
     Tool(
         "plan",
-        "Say where the plan of a session is (status), or decide about a step that waits for a person (approve).",
+        "Say where the plan of a session is (status), or decide about a step that waits for a person (approve). "
+        "The decision is the person's: they are asked, or call again with confirm once they agreed to the plan.",
         {"status": "plan.status", "approve": "plan.approve"},
         _same("session", "step", "reject", "by", "note"),
         ("action",),

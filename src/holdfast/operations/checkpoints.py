@@ -11,7 +11,6 @@ from msgspec import UNSET, Meta, UnsetType
 
 from holdfast import Checkpoint
 from holdfast.errors import ErrorCode, InvalidInputError, NotFoundError
-from holdfast.operations.live import find_live
 from holdfast.operations.operation import (
     Branch,
     Limit,
@@ -210,7 +209,7 @@ def create(
 
 
 def _of_live(service: Service, session: str | None, message: str) -> Checkpoint:
-    live = find_live(service, session)
+    live = service.live(session)
     if live is None:
         raise NotFoundError(
             f"no live agent has the session {session or service.default_session()!r:.100}",
@@ -231,7 +230,7 @@ def restore(
     dry_run: bool = False,
 ) -> Restored:
     """Make the state of a checkpoint the newest one; a live agent takes it up. What was newest stays behind it."""
-    live = None if branch else find_live(service, session)
+    live = None if branch else service.live(session)
     found = service.known(live.session if live else session, branch)
     source, head = found.checkpoint(checkpoint), found.checkpoint()
     plan = RestorePlan(found.id, found.branch, source.id, head.id)

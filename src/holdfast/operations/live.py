@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast.agents import LiveAgent, LiveList, live_agents
+from holdfast.agents import LiveList, live_agents
 from holdfast.operations.operation import operation
 
 if TYPE_CHECKING:
@@ -15,9 +15,3 @@ if TYPE_CHECKING:
 def list_(service: Service) -> LiveList:
     """List the agents that are awake in some process of this machine."""
     return LiveList(service.name, tuple(live_agents(service.store)))
-
-
-def find_live(service: Service, session: str | None) -> LiveAgent | None:
-    """The live agent of a session; of the session that is meant where none is named."""
-    wanted = session or service.default_session()
-    return next((each for each in live_agents(service.store) if each.session == wanted), None)

@@ -47,7 +47,7 @@ class Operation:
         name: As a method of JSON-RPC: `checkpoint.list`.
         function: What does it: a `Service`, then the parameters. One that destroys also takes `dry_run`.
         scope: What a caller must be allowed to do.
-        destroys: Whether it is carried out only with a confirmation of what it would do.
+        destroys: Whether it is carried out only with a confirmation of what it would do, or is a person's to decide.
         path: Where it can be read with GET; None where it cannot.
         idempotent: Whether doing it twice is the same as doing it once.
         etag: What its result is made of, found without making it, so that a reader who has that is sent nothing.

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
+from holdfast.errors import ErrorCode, InvalidInputError
 from holdfast.operations.operation import Session, Text, operation
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def status(service: Service, session: Session | None = None) -> Any:
     return _executor(service, session).status()
 
 
-@operation("plan.approve", scope="write", idempotent=True)
+@operation("plan.approve", scope="write", destroys=True, idempotent=True)
 def approve(
     service: Service,
     step: Step,
@@ -38,14 +39,39 @@ def approve(
     parameters: Annotated[dict[str, Any], Meta(description="Agree with these instead")] | None = None,
     by: Who | None = None,
     note: Text | None = None,
+    dry_run: bool = False,
 ) -> dict[str, Any]:
     """Decide about a step that waits for a person; the first decision wins."""
     executor = _executor(service, session)
+    if dry_run:
+        return {"plan": _decision(executor, step, reject=reject, parameters=parameters, by=by, note=note)}
     if reject:
         made = executor.reject(step, by=by, note=note)
     else:
         made = executor.approve(step, parameters=parameters, by=by, note=note)
     return made._asdict() | {"at": made.at.isoformat()}
+
+
+def _decision(executor: Executor, step: str, *, reject: bool, **given: Any) -> dict[str, Any]:
+    """What would be decided, for whoever has to agree to it."""
+    found = executor.status()
+    about = next((each for each in found.steps if each.id == step), None)
+    if about is None:
+        raise InvalidInputError(
+            f"there is no step {step!r:.80}",
+            code=ErrorCode.STEP_MISSING,
+            hint="plan.status lists the steps",
+            step=step,
+        )
+    decided = {
+        "decision": "rejected" if reject else "approved",
+        "step": step,
+        "description": about.description,
+        "action": about.action,
+        "session": found.session,
+        "execution": found.execution,
+    }
+    return decided | {name: value for name, value in given.items() if value is not None}
 
 
 @operation("plan.cancel", scope="write", idempotent=True)

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast import Checkpoint, Session, Store
 from holdfast.errors import (
@@ -32,6 +32,9 @@ from holdfast.errors import (
 )
 from holdfast.operations.operation import OPERATIONS, Operation, Scope, allows, load_operations
 from holdfast.reports import Report
+
+if TYPE_CHECKING:
+    from holdfast.agents import LiveAgent
 
 LOG = logging.getLogger("holdfast.service")
 
@@ -156,6 +159,13 @@ class Service:
             )
         return session
 
+    def live(self, session: str | None) -> LiveAgent | None:
+        """The live agent of a session; of the session that is meant where none is named."""
+        from holdfast.agents import live_agents
+
+        wanted = session or self.default_session()
+        return next((each for each in live_agents(self.store) if each.session == wanted), None)
+
     def default_session(self) -> str:
         """The session of the only live agent, or the one that the server was started for."""
         from holdfast.agents import live_agents
@@ -238,6 +248,7 @@ class Service:
 
     def _confirmed(self, asked: Operation, parameters: dict[str, Any]) -> None:
         token = parameters.pop("confirm")
+        self._fix(parameters)
         plan = _plain(asked.function(self, **parameters, dry_run=True))
         text = json.dumps([asked.name, parameters, plan], sort_keys=True, default=str)
         about = hashlib.sha256(text.encode()).digest()
@@ -257,6 +268,26 @@ class Service:
             plan=plan,
             confirm=wanted,
         )
+
+    def _fix(self, parameters: dict[str, Any]) -> None:
+        """Put what is meant now in the place of names that move: it is planned, confirmed and carried out with that.
+
+        `@` is another checkpoint as soon as somebody saves, also between the plan and the work.
+        """
+        if "session" not in parameters:
+            return
+        session = parameters["session"] = parameters["session"] or self.default_session()
+        branch = None
+        if "branch" in parameters:
+            branch = parameters["branch"] or self.store.current_branch(session)
+            if self.live(session) is None:
+                # A live agent goes back by itself, on the branch that it is on.
+                parameters["branch"] = branch
+        if parameters.get("checkpoint"):
+            parameters["checkpoint"] = self.known(session, branch).checkpoint(parameters["checkpoint"]).id
+        if parameters.get("checkpoints"):
+            known = self.known(session)
+            parameters["checkpoints"] = [known.checkpoint(each).id for each in parameters["checkpoints"]]
 
     def submit(self, name: str, given: Any, caller: Caller, *, loose: bool = False) -> Future[Any]:
         """Carry an operation out on a thread of the pool."""

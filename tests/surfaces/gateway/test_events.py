@@ -108,6 +108,59 @@ def test_a_slow_listener_reads_from_the_store_and_costs_no_memory(store, monkeyp
     assert log.listeners == 0
 
 
+def test_large_metadata_does_not_fill_the_log(store, monkeypatch):
+    monkeypatch.setattr(events, "_KEPT_BYTES", 10_000)
+    log = EventLog(store)
+
+    async def listen():
+        log.start()
+        listener = log.listen(0, None)
+        await anext(listener)
+        for at in range(10):
+            store.session("a").save({"at": at}, metadata={"note": "x" * 4000})
+        with anyio.fail_after(30):
+            heard = [await anext(listener) for _ in range(10)]
+        await listener.aclose()
+        return heard
+
+    try:
+        heard = anyio.run(listen)
+    finally:
+        log.stop()
+    assert len(heard) == 10
+    assert sum(len(each.text) for each in log._entries) <= 10_000
+
+
+def test_an_error_of_any_kind_does_not_end_the_events(store, monkeypatch, caplog):
+    monkeypatch.setattr(events, "_RETRY_SECONDS", 0.01)
+    store.session("a").save({})
+    log, real, calls = EventLog(store), store.watch, []
+
+    def watch(**given):
+        calls.append(1)
+        if len(calls) == 1:
+            raise ZeroDivisionError
+        return real(**given)
+
+    monkeypatch.setattr(store, "watch", watch)
+
+    async def listen():
+        log.start()
+        listener = log.listen(None, None)
+        await anext(listener)
+        made = store.session("a").save({"new": True})
+        with anyio.fail_after(30):
+            text = await anext(listener)
+        await listener.aclose()
+        return made.id.encode() in text
+
+    try:
+        assert anyio.run(listen)
+    finally:
+        log.stop()
+    assert "ZeroDivisionError" in caplog.text
+
+
 @pytest.mark.parametrize("count", [0, 1])
 def test_it_begins_in_an_empty_store(store, count):
     for _ in range(count):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import wraps
 from typing import Any
 
 import pytest
@@ -194,6 +196,39 @@ def test_a_confirmation_is_good_once(world, store):
     assert told["code"] == "needs-confirmation"
     assert store.session("a").checkpoint().id == newest
     assert world.call("checkpoint.delete", **given, confirm=told["details"]["confirm"])["changed"]
+
+
+@pytest.mark.parametrize(
+    ("name", "params"),
+    [
+        ("checkpoint.delete", {"checkpoint": "@"}),
+        ("checkpoint.restore", {"checkpoint": "@~1"}),
+        ("store.forget", {"checkpoints": ["@"]}),
+    ],
+)
+def test_what_is_carried_out_is_what_was_confirmed_whoever_saves_meanwhile(
+    gateway, store, saved, monkeypatch, name, params
+):
+    token = gateway.call(name, session="a", **params)["details"]["confirm"]
+    asked, newer = OPERATIONS[name], []
+
+    @wraps(asked.function)
+    def moves(service, **given):
+        told = asked.function(service, **given)
+        if given.get("dry_run"):  # the plan is made; an agent saves before it is carried out
+            newer.append(store.session("a").save({"score": 4}).id)
+        return told
+
+    monkeypatch.setitem(OPERATIONS, name, replace(asked, function=moves))
+    told = gateway.call(name, session="a", **params, confirm=token)
+    assert "code" not in told, told
+    session = store.session("a")
+    left = [each.id for each in session.log()]
+    if name == "checkpoint.restore":
+        assert left[1:] == [*newer, *reversed(saved)]
+        assert session.load() == session.load(saved[1])
+    else:
+        assert left == [*newer, *reversed(saved[:2])]
 
 
 def _everything(store):

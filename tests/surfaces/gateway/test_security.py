@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import socket
 import stat
 
+import anyio
 import httpx
 import pytest
+import uvicorn
 from tests.surfaces.gateway.conftest import HOST, TOKENS, Served
 
 from holdfast.errors import HoldfastError
-from holdfast.gateway import Tokens
+from holdfast.gateway import Limits, Tokens, create_app
 from holdfast.gateway.app import listen
+from holdfast.gateway.security import bounded_protocol
+from holdfast.operations import Service
 
 JSON = {"Content-Type": "application/json"}
 BODY = b'{"jsonrpc":"2.0","id":1,"method":"session.list"}'
@@ -46,6 +51,7 @@ def test_who_has_no_business_here_is_refused(gateway, path, headers, status):
     sent = {name: value.encode("utf-8") for name, value in sent.items()}
     answer = gateway.send("POST" if path == "/rpc" else "GET", path, headers=sent)
     assert answer.status_code == status
+    assert answer.json()["error"]["hint"]
     assert "access-control-allow-origin" not in answer.headers
 
 
@@ -179,12 +185,45 @@ def test_abuse_ends_in_its_codes_and_in_little_memory(tmp_path):
         served.stop()
 
 
+@pytest.mark.parametrize("path", ["/v1/sessions/a/checkpoints/@/state", "/v1/events?after=0"])
+def test_who_never_reads_an_answer_is_cut_off(store, path):
+    store.session("a").save({"text": "x" * (16 << 20)})
+    for _ in range(0 if "state" in path else 16):
+        store.session("a").save({}, metadata={"text": "x" * 1_000_000})
+    limits = Limits(idle_seconds=0.2)
+    service = Service(store)
+    bound, names = listen("127.0.0.1", 0, None)
+    app = create_app(service, TOKENS, hosts=names, limits=limits)
+    port = bound.getsockname()[1]
+    gone = asyncio.Event()
+
+    class Watched(bounded_protocol(limits)):  # type: ignore[misc]
+        def connection_lost(self, exc):
+            super().connection_lost(exc)
+            gone.set()
+
+    config = uvicorn.Config(app, http=Watched, lifespan="on", ws="none", log_config=None)
+    server = uvicorn.Server(config)
+
+    async def run():
+        running = asyncio.create_task(server.serve(sockets=[bound]))
+        reader = socket.create_connection(("127.0.0.1", port), timeout=30)
+        head = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {TOKENS['admin']}\r\n\r\n"
+        await asyncio.to_thread(reader.sendall, head.encode())
+        with anyio.fail_after(30):
+            await gone.wait()
+        reader.close()
+        server.should_exit = True
+        await running
+
+    try:
+        asyncio.run(run())
+    finally:
+        service.close()
+        bound.close()
+
+
 def test_a_slow_body_is_cut_off(store):
-    import asyncio
-
-    from holdfast.gateway import Limits, create_app
-    from holdfast.operations import Service
-
     service = Service(store)
     app = create_app(service, TOKENS, hosts=[HOST], limits=Limits(body_seconds=0.05))
     sent: list[dict] = []

@@ -236,7 +236,7 @@ def test_the_list_of_tools_is_short_and_says_what_each_does():
     assert len(listed) <= 12
     assert len(json.dumps(listed)) / 3 < 4000  # a token is hardly ever less than three characters here
     hints = {each["name"]: each["annotations"] for each in listed}
-    assert [name for name, each in hints.items() if each["destructiveHint"]] == ["restore"]
+    assert [name for name, each in hints.items() if each["destructiveHint"]] == ["restore", "plan"]
     writes = {"checkpoint_save", "restore", "fork", "undo", "note", "plan"}
     assert {name for name, each in hints.items() if not each["readOnlyHint"]} == writes
     assert all(each["outputSchema"]["type"] == "object" for each in listed)
@@ -287,6 +287,35 @@ def test_restore_asks_a_person(service, store, mode, answer):
     assert len(asked) == (answer != "nobody")
     if told.is_error:
         assert told.structured_content["error"]["code"] == "needs-confirmation"
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("answer", ["accept", "decline", "nobody"])
+def test_a_model_decides_about_no_step_in_the_place_of_a_person(service, store, mode, answer):
+    from holdfast.agents import Executor, Plan, action
+
+    asked = []
+    publish = action(approve=True)(lambda: None)
+    executor = Executor(store.session("release"), actions={"publish": publish})
+    executor.run(Plan("p", steps=[{"id": "publish", "action": "publish"}]))
+
+    async def elicit(_context, params):
+        asked.append(params.message)
+        return types.ElicitResult(action=answer, content={"confirm": True} if answer == "accept" else None)
+
+    async def run():
+        options: Any = {} if answer == "nobody" else {"elicitation_callback": elicit}
+        async with Client(create_server(service), mode=mode, **options) as client:
+            given = {"action": "approve", "session": "release", "step": "publish", "by": "ada"}
+            return await call(client, "plan", given)
+
+    told = asyncio.run(run())
+    assert told.is_error == (answer != "accept")
+    assert len(executor.status().waiting) == (answer != "accept")
+    if told.is_error:
+        assert told.structured_content["error"]["code"] == "needs-confirmation"
+    assert all("publish" in each and "ada" in each for each in asked)
+    assert len(asked) == (answer != "nobody")
 
 
 def test_a_long_list_goes_on_with_a_cursor_and_every_part_is_small(service, store):
