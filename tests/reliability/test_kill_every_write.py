@@ -66,7 +66,7 @@ def test_a_save_that_is_killed_at_any_system_call_is_whole_or_absent(memory_fold
         # What is written: a large state; the new store, the log and the file; batches of rows; parts and rows.
         (("every_write", "2", "document"), [20]),
         (("every_repair",), [50, 1]),
-        (("every_copy",), [60, 1, 50, 0]),
+        (("every_copy",), [60, 1, 20, 1]),
         (("every_import",), [12, 10, 0]),
         *((("every_change", operation), [9, 1]) for operation in OPERATIONS),
     ],
