@@ -574,8 +574,8 @@ FAULTS = (
         "token-unchecked",
         "a request without a token is answered",
         "gateway",
-        "        if found is None:\n            raise RefusedError(401",
-        "        if found is None:\n            return 'admin'\n            raise RefusedError(401",
+        "        if found is None:\n            raise RefusedError(\n                401",
+        "        if found is None:\n            return 'admin'\n            raise RefusedError(\n                401",
         "surfaces/gateway/test_security.py",
     ),
     _fault(
@@ -614,8 +614,8 @@ FAULTS = (
         "tokens-readable",
         "tokens that others can read are used",
         "gateway",
-        "private = not about.st_mode & 0o077 and",
-        "private = True or",
+        "if not about.st_mode & 0o077 and about.st_uid == os.getuid():",
+        "if True:",
         "surfaces/gateway/test_security.py",
     ),
     _fault(
