@@ -28,7 +28,7 @@ from holdfast.backends.sqlite.connection import (
     transact,
     waiting,
 )
-from holdfast.backends.sqlite.create import create_store, is_store, unreadable, use_wal
+from holdfast.backends.sqlite.create import initialize, is_store, unreadable, use_wal
 from holdfast.backends.sqlite.errors import (
     DRIVER_ERRORS,
     extended_code,
@@ -426,9 +426,9 @@ class SqliteBackend:
                 raise permission_denied(self._path, "the file or its folder is read-only")
             # Whatever was asked for saves: a store that is half there after a power cut would be no store.
             set_durability(connection, "power")
-            create_store(connection, self._path, timeout=self._timeout)
+            initialize(connection, self._path, timeout=self._timeout)
             set_durability(connection, self._durability)
-        elif self._writable:
+        if self._writable:
             use_wal(connection, self._path, timeout=self._timeout)
 
 

@@ -1,8 +1,8 @@
 """Creation: how an empty file becomes a store, and how an existing one is recognized.
 
-The tables, the header and the marks in the file's own header come in one transaction: a file has no table or is
-a whole store, whenever a process dies and however many make it at once. A file that is empty, or a SQLite
-file without any table, is finished; anything else that does not carry our mark is left alone.
+The tables, the header and the marks in the file's own header come in one transaction: a file is empty or a whole store,
+whenever a process dies and however many make it at once. A file that is empty, or a SQLite file without any table, is
+finished; anything else that does not carry our mark is left alone.
 """
 
 from __future__ import annotations
@@ -70,17 +70,9 @@ def unreadable(path: str) -> HoldfastError:
     return _not_a_store(path)
 
 
-def create_store(connection: apsw.Connection, path: str, *, timeout: float) -> None:
-    """Make a store with write-ahead logging of an empty file, unless another process does so first."""
-    connection.reserve_bytes(reserve=RESERVED_BYTES)
-    # First, while there is next to nothing to journal: the tables then cost one sync of the WAL. A process that dies in
-    # between leaves a file without tables, which the next one finishes.
-    use_wal(connection, path, timeout=timeout)
-    initialize(connection, path, timeout=timeout)
-
-
 def initialize(connection: apsw.Connection, path: str, *, timeout: float) -> None:
-    """Write the tables and the header, unless another process did; the pages have room for checksums already."""
+    """Make a store of an empty file, unless another process does so first."""
+    connection.reserve_bytes(reserve=RESERVED_BYTES)
 
     def make() -> None:
         if not is_store(connection, path):

@@ -47,15 +47,11 @@ _KEPT: Final[tuple[tuple[Callable[[type[Any]], Kept | None], Mapping[str, str]],
     (kept_secret, {"pydantic": "SecretStr SecretBytes"}),
 )
 
-_SHAPES: Final[dict[type[Any], MessageShape]] = {}
-"""Made once per process, not for each store: it takes a walk over all attributes of these large classes."""
-
 
 def register_known(types: TypeRegistry) -> None:
     """Register all of them, in a registry that may have some already."""
     for name, cls in _found(_MODELS):
-        shape = _SHAPES.get(cls) or _SHAPES.setdefault(cls, MessageShape(cls))
-        _add(types, cls, name, shape=shape)
+        _add(types, cls, name, shape=MessageShape(cls))
     for name, cls in _found(_WITH_FIELDS):
         _add(types, cls, name)
     for kind, places in _KEPT:
